@@ -1,0 +1,48 @@
+"""stelmo: ELMo alive again. Text → contextual word vectors, from every ELMo model people still own."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stelmo.embed.elmo import Elmo as Elmo
+    from stelmo.embed.load import from_pretrained as from_pretrained
+    from stelmo.embed.load import load as load
+    from stelmo.embed.model import Model as Model
+    from stelmo.errors import ConfigError as ConfigError
+    from stelmo.errors import DataError as DataError
+    from stelmo.errors import ModelError as ModelError
+    from stelmo.errors import OutputError as OutputError
+    from stelmo.errors import StelmoError as StelmoError
+    from stelmo.model.mix import ScalarMix as ScalarMix
+    from stelmo.model.state import State as State
+    from stelmo.text.sentences import tokenize as tokenize
+
+__version__ = "0.1.0"
+
+# Imported when first used: `import stelmo` and `stelmo --help` need no torch.
+_HOMES = {
+    "Elmo": "embed.elmo",
+    "from_pretrained": "embed.load",
+    "load": "embed.load",
+    "Model": "embed.model",
+    "ConfigError": "errors",
+    "DataError": "errors",
+    "ModelError": "errors",
+    "OutputError": "errors",
+    "StelmoError": "errors",
+    "ScalarMix": "model.mix",
+    "State": "model.state",
+    "tokenize": "text.sentences",
+}
+
+__all__ = ["__version__", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'stelmo' has no attribute {name!r}")
+    return getattr(import_module(f"stelmo.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

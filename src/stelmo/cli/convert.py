@@ -1,0 +1,32 @@
+"""`stelmo convert`: any readable model → a folder of the format asked for."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stelmo.cli.models import loaded
+
+EXAMPLE = "Example: `stelmo convert elmo_weights.hdf5 my-model`"
+
+
+def convert(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Model to read, in any format stelmo knows.")],
+    target: Annotated[Path, typer.Argument(metavar="DST", help="Folder to write.")],
+    to: Annotated[
+        str, typer.Option("--to", help="stelmo (our folder) or bilm (options.json, weights.hdf5).")
+    ] = "stelmo",
+    dtype: Annotated[str | None, typer.Option(help="float16, float32, float64; unset: as they are stored.")] = None,
+    options: Annotated[str | None, typer.Option(help="The options.json, where it is not beside the weights.")] = None,
+    vocabulary: Annotated[str | None, typer.Option(help="The vocabulary, where it is not beside the weights.")] = None,
+    softmax: Annotated[str | None, typer.Option(help="The softmax file, where it is not beside the weights.")] = None,
+    token_embeddings: Annotated[
+        bool, typer.Option("--token-embeddings", help="With --to bilm: add layer 0 of every vocabulary word.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace DST if it is there.")] = False,
+) -> None:
+    """A model in one format → a model in another."""
+    model = loaded(source, options=options, vocabulary=vocabulary, softmax=softmax, precision="float64")
+    chosen = dtype or model.stored_dtype
+    model.save(target, format=to, dtype=chosen, token_embeddings=token_embeddings, overwrite=overwrite)
+    typer.echo(f"{target}: {to} format, {chosen}")

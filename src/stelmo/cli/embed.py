@@ -1,0 +1,122 @@
+"""`stelmo embed`: text → vectors, in a file or as a small table."""
+
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stelmo.cli import screen, table
+from stelmo.cli.inputs import Inputs
+from stelmo.cli.models import LOAD, ModelName, loaded
+from stelmo.config import LoadSettings, OutputSettings, help_of, parse
+from stelmo.errors import ConfigError, DataError
+from stelmo.text import formats, sentences
+
+if TYPE_CHECKING:
+    from stelmo.embed.model import Model
+
+EXAMPLE = "Example: `stelmo embed corpus.txt.gz -o vectors.hdf5 --layer all`"
+SHOWN = 20  # sentences of a table; a file takes any number
+OUTPUT = OutputSettings()
+
+_load = partial(help_of, LoadSettings)
+_output = partial(help_of, OutputSettings)
+
+
+def embed(
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[INPUT]...", help="Files, sentences in quotes, or - for standard input."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write: .hdf5, .parquet, .npz, .jsonl; - prints JSON lines."),
+    ] = None,
+    model: ModelName = None,
+    format: Annotated[  # noqa: A002
+        str | None, typer.Option("--from", help=f"{', '.join(formats.FORMATS)}; unset: by the file's ending.")
+    ] = None,
+    column: Annotated[int, typer.Option(help="Column of the word in a columns file, from 0.")] = 0,
+    language: Annotated[str, typer.Option(help="Language of raw text, such as en, de, zh.")] = "en",
+    contractions: Annotated[str, typer.Option(help="ptb: do n't; moses: don 't, as in the 1B-Word text.")] = "ptb",
+    layer: Annotated[str, typer.Option(help=_output("layer"))] = str(OUTPUT.layer),
+    sentence_vectors: Annotated[bool, typer.Option("--sentence-vectors", help=_output("sentence_vectors"))] = False,
+    dtype: Annotated[str, typer.Option(help=_output("dtype"))] = OUTPUT.dtype,
+    forget_sentences: Annotated[bool, typer.Option("--forget-sentences", help=_output("forget_sentences"))] = False,
+    state: Annotated[str, typer.Option(help=_load("state"))] = LOAD.state,
+    precision: Annotated[str, typer.Option(help=_load("precision"))] = LOAD.precision,
+    device: Annotated[str, typer.Option(help=_load("device"))] = LOAD.device,
+    threads: Annotated[int | None, typer.Option(help=_load("threads"))] = LOAD.threads,
+    batch_tokens: Annotated[int, typer.Option(help=_load("batch_tokens"))] = LOAD.batch_tokens,
+    batch_rows: Annotated[int, typer.Option(help=_load("batch_rows"))] = LOAD.batch_rows,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it is there.")] = False,
+) -> None:
+    """Text → contextual word vectors, in a file or as a small table."""
+    settings = parse(
+        OutputSettings,
+        {
+            "layer": int(layer) if layer.lstrip("-").isdigit() else layer,
+            "sentence_vectors": sentence_vectors,
+            "dtype": dtype,
+            "forget_sentences": forget_sentences,
+        },
+        "embed",
+        ConfigError,
+    )
+    tokenizer = partial(sentences.tokenize, language=language, contractions=contractions)
+    found = Inputs(inputs or [], format, column, tokenizer)
+    compute = {
+        "state": state,
+        "precision": precision,
+        "device": device,
+        "threads": threads,
+        "batch_tokens": batch_tokens,
+        "batch_rows": batch_rows,
+    }
+    if output is None:
+        _show(loaded(model, **compute), found, settings)
+    elif str(output) == "-":
+        _print(loaded(model, **compute), found, settings)
+    else:
+        _write(model, compute, found, output, settings, overwrite)
+
+
+def _write(
+    name: str | None, compute: dict[str, Any], found: Inputs, output: Path, settings: OutputSettings, overwrite: bool
+) -> None:
+    from stelmo.embed import run
+
+    run.refuse_output(output, overwrite)
+    model = loaded(name, **compute)
+    with screen.progress("embedding", found.fraction) as advance:
+        count = run.embed_to_file(model, found, output, settings, overwrite=overwrite, advance=advance)
+    typer.echo(f"{output}: {count:,} sentences, {model.config.width} numbers a {_unit(settings)}")
+
+
+def _print(model: "Model", found: Inputs, settings: OutputSettings) -> None:
+    from stelmo.embed import run
+    from stelmo.store.vectors import json_line
+
+    for sentence, array in run.stream(model, found, settings):
+        typer.echo(json_line(sentence.tokens, array))
+
+
+def _show(model: "Model", found: Inputs, settings: OutputSettings) -> None:
+    from stelmo.embed import run
+
+    if settings.layer == "all":
+        raise ConfigError("--layer all is too much for a table; write it with -o FILE")
+    first = list(islice(found, SHOWN + 1))
+    if not first:
+        raise DataError("the input holds no sentence")
+    shown = [(sentence.tokens, array) for sentence, array in run.stream(model, first[:SHOWN], settings)]
+    (table.print_sentences if settings.sentence_vectors else table.print_words)(shown)
+    typer.echo(f"{model.config.width} numbers a {_unit(settings)}; -o FILE writes them (.hdf5, .parquet, .npz, .jsonl)")
+    if len(first) > SHOWN:
+        screen.note(f"only the first {SHOWN} sentences are shown")
+
+
+def _unit(settings: OutputSettings) -> str:
+    return "sentence" if settings.sentence_vectors else "word"

@@ -1,0 +1,16 @@
+"""`stelmo info`: what a model or a vector file is."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: `stelmo info elmo_weights.hdf5`"
+
+
+def info(path: Annotated[Path, typer.Argument(metavar="PATH", help="Model, or file of vectors.")]) -> None:
+    """What a model or a vector file is."""
+    from stelmo.store.describe import describe
+
+    for label, value in describe(path):
+        typer.echo(f"{label:<14} {value}")

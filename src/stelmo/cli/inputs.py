@@ -1,0 +1,73 @@
+"""Arguments that name files, hold sentences, or say "-" → one stream of sentences. Knows no model."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from stelmo.cli import screen
+from stelmo.config import choose
+from stelmo.errors import ConfigError, DataError
+from stelmo.text import formats
+from stelmo.text.files import LineReader
+from stelmo.text.formats import Sentence, Tokenizer
+
+STDIN = "-"
+
+
+class Inputs:
+    """Sentences of all inputs in order; `fraction` says how much of the files has been read."""
+
+    def __init__(self, inputs: Sequence[str], format: str | None, column: int, tokenizer: Tokenizer) -> None:  # noqa: A002
+        if format is not None:
+            choose("--from", format, formats.FORMATS)
+        self._inputs = list(inputs) or [_standard_input()]
+        self._format, self._column, self._tokenizer = format, column, tokenizer
+        self._reader: LineReader | None = None
+        self._finished = 0
+        for name in self._inputs:
+            _refuse_missing(name)
+
+    def fraction(self) -> float | None:
+        """Files count alike, whatever their size."""
+        within = 0.0 if self._reader is None else self._reader.fraction()
+        return None if within is None else (self._finished + within) / len(self._inputs)
+
+    def __iter__(self) -> Iterator[Sentence]:
+        for number, name in enumerate(self._inputs):
+            self._finished, self._reader = number, None
+            yield from self._file(name) if _is_file(name) else self._argument(name)
+
+    def _file(self, name: str) -> Iterator[Sentence]:
+        chosen = self._format or formats.guess(name)
+        if self._format is None and chosen == "text" and name != STDIN:
+            screen.note(f"{name} is read as raw text; --from tokens reads one tokenised sentence a line")
+        with LineReader(name) as self._reader:
+            yield from formats.read(self._reader, name, chosen, tokenizer=self._tokenizer, column=self._column)
+
+    def _argument(self, text: str) -> Iterator[Sentence]:
+        split = [text.split()] if self._format == "tokens" else self._tokenizer(text)
+        for tokens in split:
+            yield Sentence(tokens, "argument", 1)
+
+
+def _standard_input() -> str:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise ConfigError('nothing to embed: give a file, a "sentence in quotes", or pipe text in')
+    return STDIN
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return name == STDIN or Path(name).exists()
+    except OSError:  # too long for a file's name: it is a sentence
+        return False
+
+
+def _refuse_missing(name: str) -> None:
+    """A word that looks like a path and is none is a mistake, not a sentence."""
+    looks_like_a_path = not any(map(str.isspace, name)) and ("/" in name or Path(name).suffix.lower() in _ENDINGS)
+    if looks_like_a_path and not _is_file(name):
+        raise DataError(f"{name}: no such file; a sentence goes in quotes, with spaces, or through standard input")
+
+
+_ENDINGS = {".txt", ".gz", ".xz", ".zst", ".conllu", ".conll", ".tsv", ".bio", ".iob", ".jsonl", ".ndjson", ".tok"}

@@ -1,0 +1,47 @@
+"""Arguments → a verb. Exit 0: done; 2: the user's mistake, said in one line; 1: our bug, with its traceback."""
+
+import sys
+
+import typer
+
+from stelmo.cli import convert, embed, info
+from stelmo.cli.screen import complain
+from stelmo.errors import StelmoError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="ELMo alive again: text → contextual word vectors.",
+    epilog='Example: `stelmo embed "The bank raised its rates ." "We sat on the bank of the river ."`',
+)
+app.command("embed", epilog=embed.EXAMPLE)(embed.embed)
+app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
+app.command("info", epilog=info.EXAMPLE)(info.info)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from stelmo import __version__
+
+        typer.echo(f"stelmo {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Read before any verb."""
+
+
+def main() -> None:
+    try:
+        app()
+    except StelmoError as problem:
+        complain(str(problem))
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,71 @@
+"""What a person sees on the terminal: notes, complaints, progress. Knows no verb."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+def complain(message: str) -> None:
+    """One line on the error stream; whatever a file put into the message cannot break it."""
+    print(f"stelmo: {_one_line(message)}", file=sys.stderr)
+
+
+def note(message: str) -> None:
+    print(f"note: {_one_line(message)}", file=sys.stderr)
+
+
+def _one_line(message: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in message)
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.fields['tokens']:,} tokens, {task.fields['rate']:,.0f}/s")
+
+
+@contextmanager
+def progress(label: str, fraction: Callable[[], float | None]) -> Iterator[Callable[[int], None]]:
+    """A function to be told of finished tokens: a bar with rate and time left on a terminal, else plain lines."""
+    console = Console(stderr=True)
+    meter = _Meter(fraction)
+    if not console.is_terminal:
+        yield lambda tokens: meter.line(label, tokens)
+        return
+    columns = (TextColumn(label), BarColumn(), _Rate(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(label, total=1.0, tokens=0, rate=0.0)
+        yield lambda tokens: bar.update(task, **meter.fields(tokens))
+
+
+class _Meter:
+    """Tokens so far and their rate."""
+
+    def __init__(self, fraction: Callable[[], float | None]) -> None:
+        self._fraction = fraction
+        self._tokens = 0
+        self._start = self._last_line = time.monotonic()
+
+    def fields(self, tokens: int) -> dict[str, Any]:
+        self._tokens += tokens
+        rate = self._tokens / max(1e-9, time.monotonic() - self._start)
+        share = self._fraction()
+        # Without a known end (a pipe) the bar swings; the rate is still right.
+        return {"completed": share, "total": None if share is None else 1.0, "tokens": self._tokens, "rate": rate}
+
+    def line(self, label: str, tokens: int) -> None:
+        fields = self.fields(tokens)
+        now = time.monotonic()
+        if now - self._last_line < SECONDS_BETWEEN_LINES:
+            return
+        self._last_line = now
+        share = fields["completed"]
+        left = "" if not share else f", {share:.0%}, {(now - self._start) * (1 - share) / share:,.0f} s left"
+        print(f"{label}: {fields['tokens']:,} tokens, {fields['rate']:,.0f}/s{left}", file=sys.stderr, flush=True)

@@ -1,0 +1,63 @@
+"""Sentences with their vectors → a small table a person can read. Knows no model."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+TOKENS_SHOWN = 40  # of one sentence
+NUMBERS_SHOWN = 4
+
+Array = NDArray[Any]
+Labelled = tuple[str, Array]  # what a row is called, and its vector
+
+
+def print_words(sentences: Sequence[tuple[Sequence[str], Array]]) -> None:
+    """Every word with the beginning of its vector and the word most like it in all that is shown."""
+    rows: list[Labelled] = []
+    ends: list[int] = []
+    for tokens, vectors in sentences:
+        rows += zip(tokens[:TOKENS_SHOWN], vectors[:TOKENS_SHOWN], strict=True)
+        ends.append(len(rows))
+    places = np.searchsorted(ends, np.arange(len(rows)), side="right")
+    names = [f"{word} ({place + 1})" if len(ends) > 1 else word for (word, _), place in zip(rows, places, strict=True)]
+    table = _table("word", rows, names)
+    for end in ends[:-1]:
+        if end:
+            table.rows[end - 1].end_section = True
+    Console().print(table)
+
+
+def print_sentences(sentences: Sequence[tuple[Sequence[str], Array]]) -> None:
+    """Every sentence with the beginning of its vector and the sentence most like it."""
+    rows = [(" ".join(tokens[:TOKENS_SHOWN]), vector) for tokens, vector in sentences]
+    Console().print(_table("sentence", rows, [name for name, _ in rows]))
+
+
+def _table(kind: str, rows: Sequence[Labelled], names: Sequence[str]) -> Table:
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for title in (kind, "vector", f"most similar {kind}", "cosine"):
+        table.add_column(title, justify="right" if title == "cosine" else "left")
+    for (label, vector), (position, cosine) in zip(rows, _nearest([vector for _, vector in rows]), strict=True):
+        numbers = " ".join(f"{number:6.2f}" for number in vector[:NUMBERS_SHOWN])
+        nearest = names[position] if position >= 0 else ""
+        similarity = f"{cosine:.2f}" if position >= 0 else ""
+        # Text, not str: a word in square brackets is a word, not markup.
+        table.add_row(Text(label), f"{numbers} …", Text(nearest), similarity)
+    return table
+
+
+def _nearest(vectors: Sequence[Array]) -> list[tuple[int, float]]:
+    """For each vector the position and cosine of the most similar other one; −1 where there is none."""
+    if len(vectors) < 2:
+        return [(-1, 0.0)] * len(vectors)
+    matrix = np.stack(vectors).astype(np.float64)
+    matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-12)
+    cosines = matrix @ matrix.T
+    np.fill_diagonal(cosines, -np.inf)
+    best = cosines.argmax(1)
+    return [(int(position), float(cosines[row, position])) for row, position in enumerate(best)]

@@ -1,0 +1,60 @@
+"""A name or path → `Model`. The one door to every stored model; knows no format."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from stelmo.config import LoadSettings, parse
+from stelmo.embed.model import Model
+from stelmo.errors import ConfigError, ModelError
+from stelmo.store import bilm, bundled, models
+
+HUB_FILES = ["config.json", "model.safetensors", "softmax.safetensors", "vocab.txt", "README.md"]
+
+
+def load(
+    path: str | Path | None = None,
+    *,
+    options: str | Path | None = None,
+    vocabulary: str | Path | None = None,
+    softmax: str | Path | None = None,
+    token_embeddings: str | Path | None = None,
+    **settings: Any,
+) -> Model:
+    """The bundled model, or the one at the path: a stelmo folder, or weights.hdf5 with its options.json.
+
+    Files beside the weights are found by name or given. `token_embeddings` is a cache of layer 0 made by the
+    original software; the model then reads the vocabulary's words alone. Settings: state, precision, device,
+    threads, batch_tokens, batch_rows.
+    """
+    chosen = parse(LoadSettings, settings, "load", ConfigError)
+    if path is None:
+        warnings.warn(bundled.NOTICE, stacklevel=2)
+        return Model(bundled.stand_in(), chosen)
+    saved = models.read(Path(path), _path(options), _path(vocabulary), _path(softmax))
+    if token_embeddings is not None:
+        saved = bilm.with_token_embeddings(saved, Path(token_embeddings))
+    return Model(saved, chosen)
+
+
+def from_pretrained(
+    name: str | Path, *, revision: str | None = None, local_files_only: bool = False, **settings: Any
+) -> Model:
+    """A folder, or by its name a model on the Hugging Face hub: the only call that may use the network."""
+    if Path(name).is_dir():  # asked first: an unknown hub name takes long to fail without a network
+        return load(name, **settings)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = snapshot_download(
+            str(name), revision=revision, local_files_only=local_files_only, allow_patterns=HUB_FILES
+        )
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as problem:
+        reason = str(problem).strip().split("\n")[0]
+        raise ModelError(f"{name}: no such folder, and no such model on the hub or in its cache ({reason})") from None
+    return load(folder, **settings)
+
+
+def _path(name: str | Path | None) -> Path | None:
+    return None if name is None else Path(name)

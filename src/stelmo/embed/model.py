@@ -1,0 +1,210 @@
+"""A model file → `Model`: sentences in, vectors out. Knows no format and no maths.
+
+N sentences, B of one batch, T tokens, L layers, P projection, D = 2P.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stelmo.config import STATES, Dtype, Layer, LoadSettings, ModelConfig, StatePolicy, choose
+from stelmo.embed import batches, engine, start
+from stelmo.embed.sentences import checked
+from stelmo.errors import ConfigError, DataError
+from stelmo.model import state as states
+from stelmo.model.state import State
+from stelmo.store import models
+from stelmo.store.saved import SavedModel
+from stelmo.text.vocabulary import Vocabulary
+
+Array = NDArray[Any]
+Sentences = Iterable[Sequence[str]]
+Reduce = Callable[[Tensor], Tensor]  # the layers (L+1, T, 2P) of one sentence → what is kept of them
+
+
+class Model:
+    """A biLM ready to embed. The same sentence gives the same vector whatever batch or call it comes in."""
+
+    def __init__(self, saved: SavedModel, settings: LoadSettings | None = None) -> None:
+        self.settings = settings or LoadSettings()
+        if self.settings.threads is not None:
+            torch.set_num_threads(self.settings.threads)
+        self.stored_dtype = str(saved.dtype).removeprefix("torch.")
+        dtype = getattr(torch, self.settings.precision)
+        device = _available(self.settings.device)
+        self.bilm = saved.bilm.to(device, dtype)
+        self.word_ids = engine.word_ids(saved.config, saved.vocabulary)
+        self._saved = saved
+        self._warm = None if saved.start is None else saved.start.to(device, dtype)
+
+    @property
+    def config(self) -> ModelConfig:
+        return self._saved.config
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        return self._saved.vocabulary
+
+    def embed(self, sentences: Sentences, layer: Layer = "mean", state: StatePolicy | None = None) -> list[Array]:
+        """Lists of tokens → a (T, 2P) array each, in input order. Layer: "mean", "top", or 0 … L."""
+        return self.run(sentences, picking(layer, self.config.depth), state)[0]
+
+    def layers(self, sentences: Sentences, state: StatePolicy | None = None) -> list[Array]:
+        """Lists of tokens → an (L+1, T, 2P) array each; layer 0 is the token layer, without context."""
+        return self.run(sentences, all_layers, state)[0]
+
+    def sentence_vectors(self, sentences: Sentences, layer: Layer = "mean", state: StatePolicy | None = None) -> Array:
+        """Lists of tokens → (N, 2P): the mean over a sentence's own tokens; zeros for an empty one."""
+        pick = picking(layer, self.config.depth)
+        vectors = self.run(sentences, lambda layers_LTD: mean_of_tokens(pick(layers_LTD)), state)[0]
+        return np.stack(vectors) if vectors else np.zeros((0, self.config.width), self.settings.precision)
+
+    def carry(self, sentences: Sentences, state: State | None = None) -> tuple[list[Array], State]:
+        """One batch whose rows go on where the same rows of the last one ended, like a call of the 2018
+        releases → the layers, and the state to pass with the next batch. Without a state it starts at zero.
+        """
+        batch = checked(sentences)
+        rows = max(1, len(batch))
+        return self._in_order(batch, all_layers, state, rows)
+
+    def run(
+        self, sentences: Sentences, reduce: Reduce, state: StatePolicy | None = None, carried: State | None = None
+    ) -> tuple[list[Array], State | None]:
+        """What `reduce` keeps of every sentence, in input order; under carry also the state at the end."""
+        policy = self.settings.state if state is None else state
+        choose("state", policy, STATES)
+        found = checked(sentences)
+        if policy == "carry":
+            return self._in_order(found, reduce, carried, self.settings.batch_rows)
+        return self._by_length(found, reduce, self.start_state(policy)), None
+
+    def start_state(self, policy: StatePolicy) -> State:
+        """The row that every sentence starts from: zeros, or the model's fixed warm state."""
+        if policy != "warm":
+            return self.bilm.zero_state()
+        if self._warm is None:
+            self.warm_up(start.WARM_UP)
+        assert self._warm is not None
+        return self._warm
+
+    def warm_up(self, sentences: Sentences) -> None:
+        """Take the state after such sentences as the model's warm state; `save` keeps it.
+
+        Unasked, a few English sentences serve; a model of another kind of text deserves its own.
+        """
+        found = checked(sentences)
+        if not found:
+            raise DataError("warm_up: no sentences; expected a few of the kind the model was trained on")
+        self._warm = start.warm_state(self.bilm, self.word_ids, found)
+
+    @torch.inference_mode()
+    def token_vectors(self, words: Sequence[str]) -> Array:
+        """Words → (U, P): the token layer, one half of layer 0."""
+        return _array(engine.token_vectors(self.bilm, self.word_ids(words)))
+
+    def saved(self) -> SavedModel:
+        """All that goes into a model file, the warm state included."""
+        return replace(self._saved, start=self.start_state("warm"))
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        format: str = "stelmo",  # noqa: A002
+        dtype: str | None = None,
+        token_embeddings: bool = False,
+        overwrite: bool = False,
+    ) -> None:
+        """A folder, whole or not at all: our own ("stelmo") or the published layout ("bilm").
+
+        Unset, `dtype` is what the model computes with. `token_embeddings` adds layer 0 of all vocabulary words.
+        """
+        saved = self.saved()
+        if token_embeddings:
+            saved = replace(saved, token_vectors=torch.from_numpy(self._vocabulary_vectors(format)))
+        if dtype is not None:
+            choose("dtype", dtype, get_args(Dtype))
+            saved = saved.to(getattr(torch, dtype))
+        models.write(saved, Path(path), format, overwrite)
+
+    save_pretrained = save
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, **settings: Any) -> "Model":
+        """The same as `stelmo.from_pretrained`."""
+        from stelmo.embed.load import from_pretrained
+
+        return from_pretrained(name, **settings)
+
+    def _vocabulary_vectors(self, format: str) -> Array:  # noqa: A002
+        if format != "bilm" or self.vocabulary is None:
+            raise ConfigError("token_embeddings: a file of the bilm format, for a model that has a vocabulary")
+        return self.token_vectors(self.vocabulary.words)
+
+    @torch.inference_mode()
+    def _by_length(self, sentences: list[Sequence[str]], reduce: Reduce, row: State) -> list[Array]:
+        results: dict[int, Array] = {}
+        lengths = [len(sentence) + 2 for sentence in sentences]
+        for positions in batches.by_length(lengths, self.settings.batch_tokens):
+            batch = [sentences[position] for position in positions]
+            vectors, _ = self._batch(batch, reduce, row.expand(len(batch)))
+            results.update(zip(positions, vectors, strict=True))
+        return [results[position] for position in range(len(sentences))]
+
+    @torch.inference_mode()
+    def _in_order(
+        self, sentences: list[Sequence[str]], reduce: Reduce, state: State | None, rows: int
+    ) -> tuple[list[Array], State]:
+        results: list[Array] = []
+        state = self.bilm.zero_state(0) if state is None else state
+        for positions in batches.in_order(len(sentences), rows):
+            batch = [sentences[position] for position in positions]
+            state = states.grow(state, len(batch))
+            vectors, end = self._batch(batch, reduce, state.take(len(batch)))
+            state = states.replace(state, end)
+            results += vectors
+        return results, state
+
+    def _batch(self, batch: list[Sequence[str]], reduce: Reduce, state: State) -> tuple[list[Array], State]:
+        layers_LBTD, end = engine.layers(self.bilm, engine.batch_of_tokens(batch, self.word_ids), state)
+        rows = zip(layers_LBTD.unbind(1), batch, strict=True)
+        # A copy each: a view would keep the whole batch alive.
+        return [_array(reduce(row_LTD[:, 1 : len(tokens) + 1])).copy() for row_LTD, tokens in rows], end
+
+
+def all_layers(layers_LTD: Tensor) -> Tensor:
+    return layers_LTD
+
+
+def picking(layer: Layer, depth: int) -> Reduce:
+    """The layer, or the mean of all, out of (L+1, T, 2P)."""
+    choose("layer", layer, ("mean", "top", *range(depth)))
+    if layer == "mean":
+        return lambda layers_LTD: layers_LTD.mean(0)
+    number = depth - 1 if layer == "top" else int(layer)
+    return lambda layers_LTD: layers_LTD[number]
+
+
+def mean_of_tokens(vectors: Tensor) -> Tensor:
+    """(…, T, D) → (…, D) over the tokens that are there; of none: zeros."""
+    return vectors.sum(-2) / max(1, vectors.shape[-2])
+
+
+def _array(tensor: Tensor) -> Array:
+    return tensor.cpu().numpy()
+
+
+def _available(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as problem:
+        reason = str(problem).split("\n")[0].split(". ")[0]
+        raise ConfigError(f"device: {name!r} is not available here ({reason}); cpu always is") from None
+    return device

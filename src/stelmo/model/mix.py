@@ -1,0 +1,63 @@
+"""Layers → one vector per token: what a task learns of the biLM. Knows no files.
+
+L layers, B sentences, T tokens, D width.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from stelmo.config import choose
+from stelmo.errors import ConfigError
+from stelmo.ops import reference as ops
+
+LayerNorm = Literal["bilm", "allennlp"]
+# The two releases differ in epsilon and in whether <S> and </S> count in the statistics; see `Elmo`.
+EPSILON = {"bilm": 1e-12, "allennlp": 1e-13}
+
+
+class ScalarMix(nn.Module):
+    """γ · Σ_l softmax(w)_l · h_l, with w and γ to learn (Peters et al. 2018, eq. 1).
+
+    `top_only` keeps γ alone, over the last layer. `layer_norm` True is the original's, "bilm".
+    """
+
+    def __init__(
+        self, depth: int, layer_norm: bool | LayerNorm = False, l2: float = 0.001, top_only: bool = False
+    ) -> None:
+        super().__init__()
+        if depth < 1 or l2 < 0:
+            raise ConfigError(f"ScalarMix: depth {depth}, l2 {l2}; depth is at least 1 and l2 not negative")
+        choose("layer_norm", layer_norm, (False, True, *EPSILON))
+        self.depth, self.l2, self.top_only = depth, l2, top_only
+        self.layer_norm: LayerNorm | None = "bilm" if layer_norm is True else layer_norm or None
+        self.logits = None if top_only else nn.Parameter(torch.zeros(depth))
+        self.scale = nn.Parameter(torch.ones(()))
+
+    @property
+    def weights(self) -> list[float]:
+        """The share of each layer, summing to 1."""
+        if self.logits is None:
+            return [0.0] * (self.depth - 1) + [1.0]
+        return [float(share) for share in self.logits.detach().softmax(0)]
+
+    def penalty(self, around: Literal["zero", "mean"] = "zero") -> Tensor:
+        """λ·Σ w² on the raw weights, as released; around the mean: λ·Σ (w − 1/L)². γ is never penalised."""
+        choose("around", around, ("zero", "mean"))
+        if self.logits is None:
+            return torch.zeros_like(self.scale)
+        centre = 0.0 if around == "zero" else 1 / self.depth
+        return self.l2 * ((self.logits - centre) ** 2).sum()
+
+    def forward(self, layers_LBTD: Tensor, mask_BT: Tensor | None = None) -> Tensor:
+        """The mask says which tokens count in the layer norm; without one, all do."""
+        if len(layers_LBTD) != self.depth:
+            raise ConfigError(f"ScalarMix: {len(layers_LBTD)} layers given; it was made for {self.depth}")
+        if self.layer_norm is not None:
+            if mask_BT is None:
+                mask_BT = layers_LBTD.new_ones(layers_LBTD.shape[1:3])
+            layers_LBTD = ops.layer_norm(layers_LBTD, mask_BT, EPSILON[self.layer_norm])
+        if self.logits is None:
+            return self.scale * layers_LBTD[-1]
+        return ops.mix(layers_LBTD, self.logits, self.scale)

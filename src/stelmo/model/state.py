@@ -1,0 +1,53 @@
+"""The memory of the LSTMs between two calls, passed in and handed back. Knows no module."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from stelmo.config import LstmConfig
+
+
+class State(NamedTuple):
+    """h (2, L, B, P) and c (2, L, B, H): directions, layers, rows of the batch."""
+
+    h: Tensor
+    c: Tensor
+
+    @property
+    def rows(self) -> int:
+        return self.h.shape[2]
+
+    def take(self, rows: int) -> "State":
+        """The first rows."""
+        return State(self.h[:, :, :rows], self.c[:, :, :rows])
+
+    def expand(self, rows: int) -> "State":
+        """One row for every sentence of a batch."""
+        return State(self.h.expand(-1, -1, rows, -1), self.c.expand(-1, -1, rows, -1))
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> "State":
+        return State(self.h.to(device, dtype), self.c.to(device, dtype))
+
+
+def zeros(config: LstmConfig, rows: int, device: torch.device, dtype: torch.dtype) -> State:
+    shape = (2, config.layers, rows)
+    return State(
+        torch.zeros(*shape, config.projection, device=device, dtype=dtype),
+        torch.zeros(*shape, config.cells, device=device, dtype=dtype),
+    )
+
+
+def grow(state: State, rows: int) -> State:
+    """At least that many rows; those added start at zero, as a row did that the 2018 releases had not seen."""
+    missing = max(0, rows - state.rows)
+    return State(*(_pad_rows(part, missing) for part in state))
+
+
+def replace(state: State, first: State) -> State:
+    """The first rows exchanged, the others untouched."""
+    return State(*(torch.cat([new, old[:, :, new.shape[2] :]], 2) for new, old in zip(first, state, strict=True)))
+
+
+def _pad_rows(part: Tensor, missing: int) -> Tensor:
+    return torch.cat([part, part.new_zeros(*part.shape[:2], missing, part.shape[3])], 2)

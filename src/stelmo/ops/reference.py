@@ -1,0 +1,113 @@
+"""The specification of the biLM in the shortest clear PyTorch, differentiable by autograd. Knows no modules.
+
+B sentences, T tokens, C characters of a word, E character width, F filters, D input width, P projection,
+H cells, L layers, N words in any arrangement. Weights have the layout of the published files: x @ W.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+FORGET_BIAS = 1.0  # added at run time; the stored biases do not hold it
+
+
+class HighwayWeights(NamedTuple):
+    carry_FF: Tensor
+    carry_bias_F: Tensor
+    transform_FF: Tensor
+    transform_bias_F: Tensor
+
+
+class LstmWeights(NamedTuple):
+    kernel: Tensor  # (D + P, 4H): rows of the input, then of the previous state; gates i, j, f, o
+    bias: Tensor  # (4H,)
+    projection_HP: Tensor | None  # absent where P = H: a plain LSTM
+
+
+class Clips(NamedTuple):
+    cell: float | None
+    projection: float | None
+
+
+def char_cnn(
+    chars_NC: Tensor, table: Tensor, kernels: Sequence[Tensor], biases: Sequence[Tensor], activation: str
+) -> Tensor:
+    """Character ids → (N, F): for each filter of shape (width, E, count), the strongest window of the word.
+
+    Padding inside a word is a trained character like any other and takes part.
+    """
+    x_NEC = F.embedding(chars_NC, table).transpose(1, 2)
+    activate = {"relu": torch.relu, "tanh": torch.tanh}[activation]
+    strongest = [
+        F.conv1d(x_NEC, kernel.permute(2, 1, 0), bias).amax(-1) for kernel, bias in zip(kernels, biases, strict=True)
+    ]
+    return activate(torch.cat(strongest, -1))
+
+
+def highway(x_NF: Tensor, weights: HighwayWeights) -> Tensor:
+    """g ⊙ relu(x W_t + b_t) + (1 − g) ⊙ x,  g = σ(x W_c + b_c)
+
+    The stored "carry" gate multiplies the *transformed* branch, whatever its name says.
+    """
+    gate = torch.sigmoid(x_NF @ weights.carry_FF + weights.carry_bias_F)
+    return gate * torch.relu(x_NF @ weights.transform_FF + weights.transform_bias_F) + (1 - gate) * x_NF
+
+
+def clip(x: Tensor, limit: float | None) -> Tensor:
+    return x if limit is None else x.clamp(-limit, limit)
+
+
+def lstm_step(x_BD: Tensor, h_BP: Tensor, c_BH: Tensor, weights: LstmWeights, clips: Clips) -> tuple[Tensor, Tensor]:
+    """c = clip(σ(f + 1) ⊙ c + σ(i) ⊙ tanh(j)),  h = clip((σ(o) ⊙ tanh(c)) W_p)"""
+    i, j, f, o = (torch.cat([x_BD, h_BP], -1) @ weights.kernel + weights.bias).chunk(4, -1)
+    c_BH = torch.sigmoid(f + FORGET_BIAS) * c_BH + torch.sigmoid(i) * torch.tanh(j)
+    c_BH = clip(c_BH, clips.cell)
+    m_BH = torch.sigmoid(o) * torch.tanh(c_BH)
+    if weights.projection_HP is None:  # a plain LSTM has nothing to clip but its cell
+        return m_BH, c_BH
+    return clip(m_BH @ weights.projection_HP, clips.projection), c_BH
+
+
+def lstm(
+    x_BTD: Tensor, lengths_B: Tensor, weights: LstmWeights, clips: Clips, h_BP: Tensor, c_BH: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One layer, left to right → outputs (B, T, P) and the state of each row at its own length.
+
+    Outputs past a row's length are zero.
+    """
+    outputs = []
+    for t, x_BD in enumerate(x_BTD.unbind(1)):
+        alive_B1 = (t < lengths_B)[:, None]
+        next_h_BP, next_c_BH = lstm_step(x_BD, h_BP, c_BH, weights, clips)
+        h_BP = torch.where(alive_B1, next_h_BP, h_BP)
+        c_BH = torch.where(alive_B1, next_c_BH, c_BH)
+        outputs.append(torch.where(alive_B1, next_h_BP, 0.0))
+    return torch.stack(outputs, 1), h_BP, c_BH
+
+
+def reverse(x_BTD: Tensor, lengths_B: Tensor) -> Tensor:
+    """Each row turned around within its own length; padding stays where it is."""
+    t_T = torch.arange(x_BTD.shape[1], device=x_BTD.device)
+    mirrored_BT = lengths_B[:, None] - 1 - t_T
+    source_BT = torch.where(mirrored_BT >= 0, mirrored_BT, t_T)
+    return x_BTD.gather(1, source_BT[:, :, None].expand_as(x_BTD))
+
+
+def mix(layers_LBTD: Tensor, logits_L: Tensor, scale: Tensor) -> Tensor:
+    """scale · Σ_l softmax(logits)_l · layer_l      (Peters et al. 2018, eq. 1)"""
+    return scale * torch.einsum("l,lbtd->btd", logits_L.softmax(0), layers_LBTD)
+
+
+def layer_norm(layers_LBTD: Tensor, mask_BT: Tensor, epsilon: float) -> Tensor:
+    """Each layer by ONE mean and ONE variance over all its real tokens and features; no learned gain.
+
+    It depends on the batch's other sentences, in both released implementations.
+    """
+    mask_BT1 = mask_BT[:, :, None].to(layers_LBTD.dtype)
+    count = mask_BT1.sum() * layers_LBTD.shape[-1]
+    mean_L = (layers_LBTD * mask_BT1).sum((1, 2, 3), keepdim=True) / count
+    variance_L = (((layers_LBTD - mean_L) * mask_BT1) ** 2).sum((1, 2, 3), keepdim=True) / count
+    return (layers_LBTD - mean_L) / torch.sqrt(variance_L + epsilon)

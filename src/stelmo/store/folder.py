@@ -1,0 +1,161 @@
+"""Our model folder ↔ a model. Knows no other format; `docs/formats.md` describes the files.
+
+config.json        the manifest: format version, architecture, what else is there
+model.safetensors  the biLM, and the fixed start state if there is one
+vocab.txt, softmax.safetensors, README.md
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+from torch import Tensor
+
+from stelmo.config import ModelConfig, Settings, WordInput, parse
+from stelmo.errors import ModelError
+from stelmo.model.softmax import Softmax
+from stelmo.model.state import State
+from stelmo.store import bilm as published
+from stelmo.store.saved import SavedModel, check, filled_bilm, filled_softmax
+
+FORMAT = "stelmo folder"
+VERSION = 1
+START = ("start.h", "start.c")
+
+
+class Manifest(Settings):
+    stelmo: int = Field(description="version of the folder's format")
+    model: ModelConfig
+    vocabulary: int | None = Field(None, description="lines of vocab.txt, if it is there")
+    softmax: bool = Field(False, description="whether softmax.safetensors is there")
+
+
+def recognises(folder: Path) -> bool:
+    """config.json is a common name; ours says `stelmo`."""
+    try:
+        return "stelmo" in json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def read(folder: Path) -> SavedModel:
+    manifest = _read_manifest(folder / "config.json")
+    tensors = read_safetensors(folder / "model.safetensors")
+    bilm = filled_bilm(manifest.model, _without_start(tensors), str(folder / "model.safetensors"))
+    words = None
+    if manifest.vocabulary is not None:
+        words = published.read_vocabulary(folder / "vocab.txt")
+        if len(words) != manifest.vocabulary:
+            raise ModelError(f"{words.name}: {len(words)} words; config.json says {manifest.vocabulary}")
+    read_head = (lambda: _read_softmax(folder, manifest.model)) if manifest.softmax else None
+    return SavedModel(bilm, FORMAT, words, read_head, _start(tensors, manifest.model, folder))
+
+
+def write(saved: SavedModel, folder: Path) -> None:
+    """All files; the manifest last."""
+    from safetensors.torch import save_file
+
+    tensors = dict(saved.bilm.state_dict())
+    if saved.start is not None:
+        tensors |= dict(zip(START, saved.start, strict=True))
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / "model.safetensors")
+    if saved.vocabulary is not None:
+        published.write_vocabulary(saved.vocabulary, folder / "vocab.txt")
+    if saved.read_softmax is not None:
+        save_file(saved.read_softmax().state_dict(), folder / "softmax.safetensors")
+    (folder / "README.md").write_text(model_card(saved), encoding="utf-8")
+    manifest = Manifest(
+        stelmo=VERSION,
+        model=saved.config,
+        vocabulary=None if saved.vocabulary is None else len(saved.vocabulary),
+        softmax=saved.read_softmax is not None,
+    )
+    (folder / "config.json").write_text(manifest.model_dump_json(indent=2) + "\n")
+
+
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise ModelError(f"{path}: no such file; the model folder is incomplete, copy it again")
+    try:
+        return load_file(path)
+    except (SafetensorError, ValueError, OSError) as problem:
+        found = "a pickle, which is never opened here" if _is_pickle(path) else str(problem)
+        raise ModelError(f"{path}: not a safetensors file ({found})") from None
+
+
+def _is_pickle(path: Path) -> bool:
+    with path.open("rb") as file:
+        start = file.read(4)
+    return start[:1] == b"\x80" or start == b"PK\x03\x04"
+
+
+def _read_manifest(path: Path) -> Manifest:
+    try:
+        values: Any = json.loads(path.read_bytes())
+    except (OSError, ValueError) as problem:
+        raise ModelError(f"{path}: cannot be read as JSON ({problem})") from None
+    version = values.get("stelmo") if isinstance(values, dict) else None
+    if version != VERSION:
+        raise ModelError(f"{path}: format version {version!r}; this stelmo reads version {VERSION}, update it")
+    return parse(Manifest, values, str(path), ModelError)
+
+
+def _without_start(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in tensors.items() if name not in START}
+
+
+def _start(tensors: Mapping[str, Tensor], config: ModelConfig, folder: Path) -> State | None:
+    if not set(START) <= set(tensors):
+        return None
+    state = State(*(tensors[name] for name in START))
+    for name, tensor, width in zip(START, state, (config.lstm.projection, config.lstm.cells), strict=True):
+        check(tensor, (2, config.lstm.layers, 1, width), f"{folder / 'model.safetensors'}: tensor {name}")
+    return state
+
+
+def _read_softmax(folder: Path, config: ModelConfig) -> Softmax:
+    path = folder / "softmax.safetensors"
+    tensors = read_safetensors(path)
+    if set(tensors) != {"weight", "bias"}:
+        raise ModelError(f"{path}: tensors {', '.join(sorted(tensors))}; expected weight and bias")
+    return filled_softmax(tensors["weight"], tensors["bias"], config, str(path))
+
+
+def model_card(saved: SavedModel) -> str:
+    """What a person sees who opens the folder."""
+    config, lstm = saved.config, saved.config.lstm
+    reads = (
+        f"word ids, {config.input.words} words"
+        if isinstance(config.input, WordInput)
+        else f"UTF-8 bytes, up to {config.input.max_characters - 2} a word"
+    )
+    parameters = sum(parameter.numel() for parameter in saved.bilm.parameters())
+    return f"""---
+library_name: stelmo
+tags: [elmo, bilm, contextual-word-vectors]
+---
+# An ELMo biLM
+
+| | |
+|---|---|
+| reads | {reads} |
+| layers | {config.depth}, the token layer included |
+| vector | {config.width} numbers a word |
+| LSTM | {lstm.cells} cells, projection {lstm.projection}, {lstm.layers} layers in each direction |
+| parameters | {parameters:,} without the softmax |
+| vocabulary | {"none" if saved.vocabulary is None else f"{len(saved.vocabulary):,} words"} |
+| language-model head | {"yes" if saved.read_softmax else "no"} |
+| start state for `warm` | {"yes" if saved.start else "computed when first used"} |
+
+```python
+import stelmo
+
+model = stelmo.load("this folder")
+vectors = model.embed(stelmo.tokenize("They fell in love."))
+```
+"""

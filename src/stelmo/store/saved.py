@@ -1,0 +1,114 @@
+"""What a model file holds, whatever its format: the common ground of all readers and writers."""
+
+import copy
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from stelmo.config import ModelConfig, WordInput
+from stelmo.errors import ModelError
+from stelmo.model.bilm import BiLM
+from stelmo.model.softmax import Softmax
+from stelmo.model.state import State
+from stelmo.text import chars
+from stelmo.text.vocabulary import UNKNOWN, Vocabulary
+
+
+class Mix(NamedTuple):
+    """What a task learned of the layers: the raw weights before their softmax, and γ."""
+
+    logits_L: Tensor
+    scale: Tensor  # ()
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    bilm: BiLM
+    format: str
+    vocabulary: Vocabulary | None = None
+    read_softmax: Callable[[], Softmax] | None = None  # read when asked for: it can be larger than the biLM
+    start: State | None = None  # the fixed state `warm` begins from; one row
+    mixes: tuple[Mix, ...] = ()  # where the model comes out of a trained task
+    token_vectors: Tensor | None = None  # layer 0 of every vocabulary word, a cache that the bilm layout has a file for
+
+    @property
+    def config(self) -> ModelConfig:
+        return self.bilm.config
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.bilm.encoder.table.dtype
+
+    def to(self, dtype: torch.dtype) -> "SavedModel":
+        """The same model in other numbers; this one stays as it is."""
+        head = self.read_softmax
+        return replace(
+            self,
+            bilm=copy.deepcopy(self.bilm).to(dtype),
+            read_softmax=None if head is None else lambda: head().to(dtype),
+            start=None if self.start is None else self.start.to(self.start.h.device, dtype),
+            token_vectors=None if self.token_vectors is None else self.token_vectors.to(dtype),
+        )
+
+    def fingerprint(self) -> str:
+        """Equal for equal models: architecture, numbers, vocabulary."""
+        digest = hashlib.sha256(self.config.model_dump_json().encode())
+        for name, tensor in self.bilm.state_dict().items():
+            digest.update(name.encode())
+            digest.update(memoryview(tensor.cpu().contiguous().numpy()).cast("B"))
+        for word in self.vocabulary or ():
+            digest.update(word.encode("utf-8", "surrogatepass") + b"\n")
+        return digest.hexdigest()[:32]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.config.input, WordInput):
+            return
+        if self.vocabulary is None:
+            raise ModelError("a model that reads word ids needs its vocabulary (vocab.txt); none was found beside it")
+        if len(self.vocabulary) != self.config.input.words:
+            raise ModelError(
+                f"{self.vocabulary.name}: {len(self.vocabulary)} words, "
+                f"but the model's table has {self.config.input.words} rows"
+            )
+        for symbol in (chars.BEGIN_SENTENCE, chars.END_SENTENCE, UNKNOWN):
+            self.vocabulary.require(symbol)
+
+
+def empty_bilm(config: ModelConfig) -> BiLM:
+    """The shapes of a model without its memory."""
+    with torch.device("meta"):
+        return BiLM(config)
+
+
+def filled_bilm(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) -> BiLM:
+    """A model around those very tensors, once every one has its shape and holds finite numbers."""
+    bilm = empty_bilm(config)
+    for name, expected in bilm.state_dict().items():
+        if name not in tensors:
+            raise ModelError(f"{where}: tensor {name} is missing; the file belongs to another architecture")
+        check(tensors[name], tuple(expected.shape), f"{where}: tensor {name}")
+    bilm.load_state_dict(tensors, assign=True)
+    return bilm.requires_grad_(False)
+
+
+def filled_softmax(weight: Tensor, bias: Tensor, config: ModelConfig, where: str) -> Softmax:
+    """V × P and V: as many words as the file has."""
+    check(weight, (len(weight), config.lstm.projection), f"{where}: softmax weight")
+    check(bias, (len(weight),), f"{where}: softmax bias")
+    with torch.device("meta"):
+        softmax = Softmax(*weight.shape)
+    softmax.load_state_dict({"weight": weight, "bias": bias}, assign=True)
+    return softmax.requires_grad_(False)
+
+
+def check(tensor: Tensor, expected: tuple[int, ...], where: str) -> None:
+    if tuple(tensor.shape) != expected:
+        raise ModelError(f"{where} has shape {tuple(tensor.shape)}; the options say {expected}")
+    if not tensor.is_floating_point():
+        raise ModelError(f"{where} holds {tensor.dtype}; weights are floating-point numbers")
+    if not bool(torch.isfinite(tensor).all()):
+        raise ModelError(f"{where} holds NaN or infinity; the file is damaged or the training diverged")

@@ -1,0 +1,1 @@
+"""Strings → sentences, tokens, ids. Knows no tensor and no model."""

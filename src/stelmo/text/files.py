@@ -1,0 +1,169 @@
+"""A path → its lines, decompressed and decoded. Knows no format."""
+
+import lzma
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, NamedTuple, Self
+
+from stelmo.errors import DataError
+
+
+def display(path: Path | str) -> str:
+    """The name of a file in messages."""
+    return "<stdin>" if str(path) == "-" else str(path)
+
+
+class LineReader:
+    """The lines of a file as (number, line), numbered from 1; "-" is standard input. For one pass, inside `with`.
+
+    Only a line feed ends a line. gzip, xz and zstd are recognised by their first bytes, not by the file's name.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = path
+        self.name = display(path)
+        self._file: BinaryIO | None = None
+        self._size: int | None = None
+        self._consumed = 0
+        self._number = 0
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = sys.stdin.buffer if str(self.path) == "-" else Path(self.path).open("rb")
+        except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+            raise DataError(f"{self.name}: {_reason(error)}") from error
+        self._size = None if str(self.path) == "-" else _size(self._file)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None and str(self.path) != "-":
+            self._file.close()
+
+    def fraction(self) -> float | None:
+        """The share of the file's bytes consumed so far; None where the size cannot be known."""
+        if self._size is None:
+            return None
+        return min(1.0, self._consumed / self._size) if self._size else 1.0
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        for raw in _lines(self._decompressed()):
+            self._number += 1
+            yield self._number, self._decode(raw)
+
+    def _blocks(self) -> Iterator[bytes]:
+        """The file as it lies on the disk, in small blocks: one of 4 KiB may hold 128 MiB of compressed zeros."""
+        assert self._file is not None, "a LineReader is read inside `with`"
+        try:
+            while block := self._file.read(4096):
+                self._consumed += len(block)
+                yield block
+        except OSError as error:
+            raise DataError(f"{self.name}: {_reason(error)}") from error
+
+    def _decompressed(self) -> Iterator[bytes]:
+        blocks = self._blocks()
+        first = next(blocks, b"")
+        codec = _codec(first)
+        if codec is None:
+            yield first
+            yield from blocks
+            return
+        try:
+            yield from _decompress(first, blocks, codec)
+        except (EOFError, codec.error) as error:
+            raise DataError(
+                f"{self.name}: the {codec.name} data break off or are damaged after line {self._number} ({error}); "
+                f"copy the file again"
+            ) from error
+
+    def _decode(self, raw: bytes) -> str:
+        try:
+            line = raw.decode()
+        except UnicodeDecodeError as error:
+            raise DataError(f"{self.name}:{self._number}: {self._undecodable(raw, error.start)}") from error
+        return line.removeprefix("\ufeff") if self._number == 1 else line
+
+    def _undecodable(self, raw: bytes, start: int) -> str:
+        if self._number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return "the file is in UTF-16, expected UTF-8; convert it with `iconv -f UTF-16 -t UTF-8`"
+        return (
+            f"byte 0x{raw[start]:02x} in column {start + 1} is not UTF-8; "
+            f"convert the file, for instance with `iconv -f ISO-8859-1 -t UTF-8`"
+        )
+
+
+_WINDOW = 1 << 31  # what `zstd --long=31` needs, the most there is
+
+
+class _Codec(NamedTuple):
+    name: str
+    decompressor: Callable[[], Any]
+    error: type[Exception]
+
+
+def _codec(first: bytes) -> _Codec | None:
+    """The compression that begins with these bytes."""
+    if first.startswith(b"\x1f\x8b"):
+        return _Codec("gzip", lambda: zlib.decompressobj(wbits=31), zlib.error)
+    if first.startswith(b"\xfd7zXZ\x00"):
+        return _Codec("xz", lambda: lzma.LZMADecompressor(format=lzma.FORMAT_XZ), lzma.LZMAError)
+    if first.startswith(b"\x28\xb5\x2f\xfd") or first[1:4] == b"\x2a\x4d\x18":  # a frame, or one to be skipped
+        import zstandard  # here, because few files need it
+
+        return _Codec(
+            "zstd", lambda: zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj(), zstandard.ZstdError
+        )
+    return None
+
+
+def _decompress(first: bytes, blocks: Iterator[bytes], codec: _Codec) -> Iterator[bytes]:
+    """All members of a compressed file. Stricter than the file objects of these libraries, which let a cut zstd frame
+    and a damaged second xz stream pass as the end of the file."""
+    rest = first
+    while rest:
+        member = codec.decompressor()
+        while not member.eof:
+            if not rest:
+                raise EOFError("the end is missing")
+            yield member.decompress(rest)
+            rest = member.unused_data if member.eof else next(blocks, b"")
+        rest = _next_member(rest, blocks)
+
+
+def _next_member(rest: bytes, blocks: Iterator[bytes]) -> bytes:
+    """What follows a member, past the zeros some writers pad with."""
+    while not (stripped := rest.lstrip(b"\x00")):
+        rest = next(blocks, b"")
+        if not rest:
+            return b""
+    return stripped
+
+
+def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The lines without their endings, \\n or \\r\\n."""
+    parts: list[bytes] = []  # of a line that spans blocks
+    for block in blocks:
+        *ended, tail = block.split(b"\n")
+        for line in ended:
+            parts.append(line)
+            yield b"".join(parts).removesuffix(b"\r")
+            parts = []
+        parts.append(tail)
+    if last := b"".join(parts):
+        yield last
+
+
+def _size(file: BinaryIO) -> int | None:
+    status = os.fstat(file.fileno())
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return str(getattr(error, "strerror", None) or error)

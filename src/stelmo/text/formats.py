@@ -1,0 +1,207 @@
+"""Lines of a named format → sentences of tokens. Knows no compression and no tokenisation rules.
+
+text     a paragraph a line, as people write it
+tokens   a sentence a line, tokens between white space; a blank line is an empty sentence
+conllu   Universal Dependencies; the syntactic words
+columns  a token a line in tabs or spaces, a blank line after each sentence (CoNLL-2000, 2003, 2012, BIO files)
+jsonl    a JSON value a line: {"tokens": [...]}, {"text": "..."}, [...] or "..."
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import dropwhile
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from stelmo.errors import ConfigError, DataError
+from stelmo.text.files import LineReader, display
+
+FORMATS = ("text", "tokens", "conllu", "columns", "jsonl")
+
+Tokenizer = Callable[[str], list[list[str]]]
+_Row = tuple[int, str]
+
+_COMPRESSED = {".gz", ".xz", ".zst"}
+_SUFFIXES = {
+    ".conllu": "conllu",
+    ".tsv": "columns",
+    ".conll": "columns",
+    ".bio": "columns",
+    ".iob": "columns",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".tok": "tokens",
+}
+
+
+class Sentence(NamedTuple):
+    """Tokens and where they come from: the file, and the line (from 1) the sentence starts in."""
+
+    tokens: list[str]
+    source: str
+    line: int
+
+
+def guess(path: str) -> str:
+    """The format a file's name suggests."""
+    name = PurePath(path.lower())
+    return _SUFFIXES.get(PurePath(name.stem if name.suffix in _COMPRESSED else name).suffix, "text")
+
+
+def read(
+    reader: LineReader,
+    name: str,
+    format: str,  # noqa: A002 — the word users know it by
+    *,
+    tokenizer: Tokenizer,
+    column: int = 0,
+) -> Iterator[Sentence]:
+    """The sentences of a file. `tokenizer` splits raw text; `column` (from 0) holds the word in "columns"."""
+    if format not in FORMATS:
+        raise ConfigError(f"format {format!r}: expected one of {', '.join(FORMATS)}")
+    if column < 0:
+        raise ConfigError(f"column {column}: expected 0 for the first column, or more")
+    source = display(name)
+    match format:
+        case "text":
+            return _text(reader, source, tokenizer)
+        case "tokens":
+            return _tokens(reader, source)
+        case "conllu":
+            return _conllu(reader, source)
+        case "columns":
+            return _columns(reader, source, column)
+        case _:
+            return _jsonl(reader, source, tokenizer)
+
+
+def _text(reader: LineReader, source: str, tokenizer: Tokenizer) -> Iterator[Sentence]:
+    for number, line in reader:
+        for tokens in tokenizer(line):
+            yield Sentence(tokens, source, number)
+
+
+def _tokens(reader: LineReader, source: str) -> Iterator[Sentence]:
+    for number, line in reader:
+        yield Sentence(line.split(), source, number)
+
+
+# CoNLL-U and columns: rows, with blank lines between the sentences
+
+
+def _blocks(reader: LineReader) -> Iterator[list[_Row]]:
+    """Rows between blank lines. Only tabs and spaces are blank: a word may be a no-break space."""
+    rows: list[_Row] = []
+    for number, line in reader:
+        if line.strip(" \t"):
+            rows.append((number, line))
+        elif rows:
+            yield rows
+            rows = []
+    if rows:
+        yield rows
+
+
+def _conllu(reader: LineReader, source: str) -> Iterator[Sentence]:
+    for block in _blocks(reader):
+        rows = [row for row in block if not row[1].startswith("#")]
+        if words := _syntactic_words(rows, source):
+            yield Sentence(words, source, rows[0][0])
+
+
+_NOT_A_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # a multiword token, an empty node
+
+
+def _syntactic_words(rows: list[_Row], source: str) -> list[str]:
+    words: list[str] = []
+    for number, line in rows:
+        where = f"{source}:{number}"
+        fields = line.split("\t")
+        if len(fields) != 10:
+            raise DataError(f"{where}: {len(fields)} columns; CoNLL-U has 10, with tabs between them")
+        if _NOT_A_WORD.fullmatch(fields[0]):
+            continue
+        if fields[0] != str(len(words) + 1):
+            raise DataError(f"{where}: word number {fields[0]!r}; expected {len(words) + 1}")
+        words.append(_filled(fields[1], where, 1))
+    return words
+
+
+def _columns(reader: LineReader, source: str, column: int) -> Iterator[Sentence]:
+    for block in _blocks(reader):
+        rows = [row for row in dropwhile(_is_comment, block) if not _is_document_mark(row)]
+        if rows:
+            words = [_field(line, column, f"{source}:{number}") for number, line in rows]
+            yield Sentence(words, source, rows[0][0])
+
+
+def _is_comment(row: _Row) -> bool:
+    """Only asked before the first word of a sentence: further down, "# NN O" is the word "#"."""
+    return (row[1].startswith("# ") and "\t" not in row[1]) or _is_document_mark(row)
+
+
+def _is_document_mark(row: _Row) -> bool:
+    return row[1].startswith(("#begin document", "#end document")) or row[1].split(maxsplit=1)[0] == "-DOCSTART-"
+
+
+def _field(line: str, column: int, where: str) -> str:
+    fields = line.split("\t") if "\t" in line else [field for field in line.split(" ") if field]
+    if column >= len(fields):
+        raise DataError(f"{where}: {len(fields)} columns; the word is expected in column {column}, counted from 0")
+    return _filled(fields[column], where, column)
+
+
+def _filled(word: str, where: str, column: int) -> str:
+    if not word:
+        raise DataError(f"{where}: column {column}, counted from 0, is empty; a word is expected there")
+    return word
+
+
+# JSON lines
+
+
+def _jsonl(reader: LineReader, source: str, tokenizer: Tokenizer) -> Iterator[Sentence]:
+    for number, line in reader:
+        if line.strip():
+            for tokens in _json_sentences(line, f"{source}:{number}", tokenizer):
+                yield Sentence(tokens, source, number)
+
+
+def _json_sentences(line: str, where: str, tokenizer: Tokenizer) -> list[list[str]]:
+    match _json(line, where):
+        case {"tokens": value} | list(value):
+            return [_strings(value, where)]
+        case {"text": str(text)} | str(text):
+            return tokenizer(text)
+        case dict(value):
+            found = f"an object with {_keys(value)}"
+        case value:
+            found = f"the value {_short(value)}"
+    raise DataError(f'{where}: {found}; expected {{"tokens": [...]}}, {{"text": "..."}}, an array or a string')
+
+
+def _json(line: str, where: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:  # ValueError also for a number of many thousand digits
+        raise DataError(f"{where}: not a JSON value ({error}); expected one on each line") from error
+
+
+def _strings(value: Any, where: str) -> list[str]:
+    """The tokens, checked. An empty string is a token like any other: the model has an encoding for it."""
+    if not isinstance(value, list):
+        raise DataError(f"{where}: tokens are {_short(value)}; expected an array of strings")
+    for index, token in enumerate(value):
+        if not isinstance(token, str):
+            raise DataError(f"{where}: token {index} is {_short(token)}; expected a string")
+    return value
+
+
+def _keys(value: dict[str, Any]) -> str:
+    return f"the keys {_short(sorted(value))}" if value else "no keys"
+
+
+def _short(value: Any) -> str:
+    shown = json.dumps(value)
+    return shown if len(shown) <= 40 else shown[:40] + "…"

@@ -1,0 +1,73 @@
+"""Raw text → sentences, as spans of characters. Knows no files and no ids.
+
+The rules of the languages are those of `sentencex`; a language it does not know gets its general ones. A blank line
+always ends a sentence; a single line break ends one only where the punctuation says so.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import regex
+
+from stelmo.text import tokens
+from stelmo.text.tokens import Token
+
+
+class Span(NamedTuple):
+    """`text[start:end]` is one sentence, neither empty nor with white space around it."""
+
+    start: int
+    end: int
+
+
+def split(text: str, language: str = "en") -> list[Span]:
+    """The sentences of a text, in order; all that lies between them is white space."""
+    cuts = [0, *_cuts(text, language), len(text)]
+    spans = (_strip(text, start, end) for start, end in pairwise(cuts))
+    return [span for span in spans if span.start < span.end]
+
+
+def tokenize_text(text: str, language: str = "en", contractions: str = "ptb") -> list[list[Token]]:
+    """The tokens of each sentence of a text, with offsets into the whole text."""
+    return [_shift(tokens.tokenize(text[a:b], language, contractions), a) for a, b in split(text, language)]
+
+
+def tokenize(text: str, language: str = "en", contractions: str = "ptb") -> list[list[str]]:
+    """The tokens of each sentence of a text, as plain strings."""
+    return [[token.text for token in sentence] for sentence in tokenize_text(text, language, contractions)]
+
+
+_BLANK_LINE = regex.compile(r"(?:\r\n|[\n\r\x85\u2028])[^\S\n\r\x85\u2028]*+(?:\r\n|[\n\r\x85\u2028])|\u2029")
+
+
+def _cuts(text: str, language: str) -> list[int]:
+    """Where a sentence may begin, ascending."""
+    # sentencex looks for blank lines too, but misses those that hold spaces.
+    paragraphs = [0, *(match.end() for match in _BLANK_LINE.finditer(text)), len(text)]
+    plain = _plain(text)
+    return [start + cut for start, end in pairwise(paragraphs) for cut in _boundaries(plain[start:end], language)]
+
+
+def _boundaries(paragraph: str, language: str) -> list[int]:
+    import sentencex  # here, because `import stelmo` has no need of it
+
+    return [boundary["start_index"] for boundary in sentencex.get_sentence_boundaries(language, paragraph)]
+
+
+# sentencex counts characters as we do, but cannot take a lone surrogate and panics at "J\u3000.": it steps back one
+# byte over white space. Each stands for one character, so offsets hold.
+_STAND_INS = regex.compile(r"(?P<surrogate>\p{Cs})|[^\S\t-\r ]")
+
+
+def _plain(text: str) -> str:
+    """The text with stand-ins for what sentencex cannot take, of the same length."""
+    return text if text.isascii() else str(_STAND_INS.sub(lambda match: "x" if match["surrogate"] else " ", text))
+
+
+def _strip(text: str, start: int, end: int) -> Span:
+    piece = text[start:end]
+    return Span(start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip()))
+
+
+def _shift(sentence: list[Token], offset: int) -> list[Token]:
+    return [Token(text, start + offset, end + offset) for text, start, end in sentence]
