@@ -25,25 +25,33 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class CharInput(Settings):
-    """Words are read as bytes by a convolution over their characters."""
+class Convolution(Settings):
+    """Over the characters of a word; of every filter the strongest window is kept."""
 
-    kind: Literal["chars"] = "chars"
     embedding: Positive = Field(description="width of a character's vector")
     filters: tuple[tuple[Positive, Positive], ...] = Field(min_length=1, description="(width, count) each")
     highways: int = Field(0, ge=0, description="highway layers behind the convolution")
     activation: Literal["relu", "tanh"] = Field("relu", description="behind the strongest window")
-    max_characters: int = Field(50, ge=3, le=10_000, description="ids a word, its two markers included")
 
     @property
     def width(self) -> int:
         return sum(count for _, count in self.filters)
 
+    def refuse_filters_wider_than(self, characters: int) -> None:
+        widest = max(width for width, _ in self.filters)
+        if widest > characters:
+            raise ValueError(f"a filter of width {widest} does not fit in {characters} characters")
+
+
+class CharInput(Convolution):
+    """Words are read as bytes by a convolution over their characters."""
+
+    kind: Literal["chars"] = "chars"
+    max_characters: int = Field(50, ge=3, le=10_000, description="ids a word, its two markers included")
+
     @model_validator(mode="after")
     def _filters_fit_in_a_word(self) -> "CharInput":
-        widest = max(width for width, _ in self.filters)
-        if widest > self.max_characters:
-            raise ValueError(f"a filter of width {widest} does not fit in {self.max_characters} characters")
+        self.refuse_filters_wider_than(self.max_characters)
         return self
 
 
@@ -52,6 +60,37 @@ class WordInput(Settings):
 
     kind: Literal["words"] = "words"
     words: Positive = Field(description="rows of the table, one for each vocabulary line")
+
+
+class WordTable(Settings):
+    rows: Positive = Field(description="one for each vocabulary line")
+    width: Positive = Field(description="width of a word's vector")
+
+
+class CodePointConvolution(Convolution):
+    rows: Positive = Field(description="rows of the character table, one for each symbol of the alphabet")
+
+
+class CodePointInput(Settings):
+    """Words are looked up in a table, read by their Unicode code points, or both; a projection joins the two."""
+
+    kind: Literal["codepoints"] = "codepoints"
+    word_table: WordTable | None = None
+    convolution: CodePointConvolution | None = None
+    max_characters: int = Field(50, ge=3, le=10_000, description="ids a word, its two markers included")
+
+    @property
+    def width(self) -> int:
+        """Numbers that the projection takes in."""
+        return sum(part.width for part in (self.word_table, self.convolution) if part is not None)
+
+    @model_validator(mode="after")
+    def _reads_something(self) -> "CodePointInput":
+        if self.word_table is None and self.convolution is None:
+            raise ValueError("neither a word table nor a convolution; a model reads words, characters or both")
+        if self.convolution is not None:
+            self.convolution.refuse_filters_wider_than(self.max_characters)
+        return self
 
 
 class LstmConfig(Settings):
@@ -66,7 +105,7 @@ class LstmConfig(Settings):
 class ModelConfig(Settings):
     """The architecture of a biLM: what makes two weight files interchangeable."""
 
-    input: CharInput | WordInput = Field(discriminator="kind")
+    input: CharInput | WordInput | CodePointInput = Field(discriminator="kind")
     lstm: LstmConfig
 
     @property
@@ -104,6 +143,7 @@ class OutputSettings(Settings):
     sentence_vectors: bool = Field(False, description="one vector a sentence: the mean over its tokens")
     dtype: Literal["float32", "float16"] = Field("float32", description="numbers in the file")
     forget_sentences: bool = Field(False, description="leave the sentences out of an HDF5 file")
+    use_sentence_keys: bool = Field(False, description="in HDF5, name a dataset by its sentence, not by its number")
     block_tokens: Positive = Field(16_384, description="tokens after which finished work is kept on disk")
 
 
@@ -121,7 +161,7 @@ def parse(kind: type[AnySettings], values: Any, where: str, error: type[StelmoEr
         return kind.model_validate(values)
     except ValidationError as problem:
         first = problem.errors()[0]
-        name = ".".join(str(part) for part in first["loc"] if part not in ("chars", "words"))
+        name = ".".join(str(part) for part in first["loc"] if part not in ("chars", "words", "codepoints"))
         found = "" if first["type"] == "missing" else f" (found {_short(first['input'])})"
         raise error(f"{where}: {name + ': ' if name else ''}{first['msg']}{found}") from None
 

@@ -4,20 +4,23 @@ B sentences, T tokens (both markers included), C characters, P projection, U dis
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from stelmo.config import ModelConfig, WordInput
+from stelmo.config import CodePointInput, ModelConfig, WordInput
 from stelmo.errors import ModelError
 from stelmo.model.bilm import BiLM
 from stelmo.model.state import State
-from stelmo.text import chars
+from stelmo.text import chars, codepoints
+from stelmo.text.codepoints import Alphabet
 from stelmo.text.vocabulary import Vocabulary
 
 Words = Sequence[str]
-WordIds = Callable[[Words], Tensor]  # U words → (U, C) characters, or (U,) for a word-id model
+# U words → (U, C) characters, (U,) for a word-id model, (U, 1 + C) where a model of code points reads both
+WordIds = Callable[[Words], Tensor]
 ENCODED_TOGETHER = 512  # words in one convolution: its windows are the largest thing in memory
 
 
@@ -25,20 +28,41 @@ class Batch(NamedTuple):
     """The distinct words of some sentences, and where each stands. The token layer knows no context, so a
     word passes through the character CNN once."""
 
-    ids_U: Tensor  # (U, C), or (U,) for a word-id model
+    ids_U: Tensor  # as `WordIds` makes them
     index_BT: Tensor  # rows of ids_U; anything past a sentence's end
     lengths_B: Tensor
 
 
-def word_ids(config: ModelConfig, vocabulary: Vocabulary | None) -> WordIds:
+def word_ids(config: ModelConfig, vocabulary: Vocabulary | None, alphabet: Alphabet | None = None) -> WordIds:
     """How this model's input layer numbers words."""
+    if isinstance(config.input, CodePointInput):
+        return _code_points(config.input, vocabulary, alphabet)
     if not isinstance(config.input, WordInput):
-        width = config.input.max_characters
-        return lambda words: torch.from_numpy(chars.encode_words(words, width))
+        return partial(_bytes, config.input.max_characters)
     if vocabulary is None:
         raise ModelError("a model that reads word ids needs its vocabulary")
-    number = vocabulary.id
-    return lambda words: torch.tensor([number(word) for word in words])
+    return partial(_numbers, vocabulary)
+
+
+# Functions of the module, not of `word_ids`, so that an `Elmo` can be pickled with the network it is in.
+
+
+def _bytes(width: int, words: Words) -> Tensor:
+    return torch.from_numpy(chars.encode_words(words, width))
+
+
+def _numbers(vocabulary: Vocabulary, words: Words) -> Tensor:
+    return torch.tensor([vocabulary.id(word) for word in words])
+
+
+def _code_points(reads: CodePointInput, vocabulary: Vocabulary | None, alphabet: Alphabet | None) -> WordIds:
+    table = None if reads.word_table is None else vocabulary
+    symbols = None if reads.convolution is None else alphabet
+    return partial(_both, table, symbols, reads.max_characters)
+
+
+def _both(table: Vocabulary | None, symbols: Alphabet | None, width: int, words: Words) -> Tensor:
+    return torch.from_numpy(codepoints.encode_words(words, table, symbols, width))
 
 
 def batch_of_tokens(sentences: Sequence[Words], ids_of: WordIds) -> Batch:

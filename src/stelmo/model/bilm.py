@@ -6,9 +6,9 @@ B sentences, T tokens (the sentence markers included), P projection, H cells, L 
 import torch
 from torch import Generator, Tensor, nn
 
-from stelmo.config import LstmConfig, ModelConfig, WordInput
+from stelmo.config import LstmConfig, ModelConfig
 from stelmo.model import state as states
-from stelmo.model.encoder import CharEncoder, WordEncoder
+from stelmo.model.encoder import encoder_of
 from stelmo.model.state import State
 from stelmo.ops import reference as ops
 
@@ -45,11 +45,7 @@ class BiLM(nn.Module):
         super().__init__()
         self.config = config
         projection, layers = config.lstm.projection, range(config.lstm.layers)
-        self.encoder: CharEncoder | WordEncoder = (
-            WordEncoder(config.input, projection)
-            if isinstance(config.input, WordInput)
-            else CharEncoder(config.input, projection)
-        )
+        self.encoder = encoder_of(config.input, projection)
         self.lstm_forward = nn.ModuleList(ProjectedLstm(config.lstm) for _ in layers)
         self.lstm_backward = nn.ModuleList(ProjectedLstm(config.lstm) for _ in layers)
 

@@ -3,12 +3,17 @@
 N words in any arrangement, C characters of a word, F filters, P projection. Both directions share it.
 """
 
+from collections.abc import Callable, Sequence
+
 import torch
 from torch import Generator, Tensor, nn
 
-from stelmo.config import CharInput, WordInput
+from stelmo.config import CharInput, CodePointInput, Convolution, WordInput
 from stelmo.ops import reference as ops
 from stelmo.text import chars
+
+# How the convolution is computed: `ops.reference` for gradients, `ops.fast` without.
+CharCnn = Callable[[Tensor, Tensor, Sequence[Tensor], Sequence[Tensor], str], Tensor]
 
 
 class Highway(nn.Module):
@@ -34,11 +39,11 @@ class Highway(nn.Module):
 class CharEncoder(nn.Module):
     """Characters → convolution → highways → projection (left out where F = P)."""
 
-    def __init__(self, config: CharInput, projection: int) -> None:
+    def __init__(self, config: Convolution, projection: int, rows: int = chars.ROWS) -> None:
         super().__init__()
         self.config = config
         width = config.width
-        self.table = nn.Parameter(torch.empty(chars.ROWS, config.embedding))
+        self.table = nn.Parameter(torch.empty(rows, config.embedding))
         self.kernels = nn.ParameterList(torch.empty(w, config.embedding, n) for w, n in config.filters)
         self.biases = nn.ParameterList(torch.empty(n) for _, n in config.filters)
         self.highways = nn.ModuleList(Highway(width) for _ in range(config.highways))
@@ -66,8 +71,8 @@ class CharEncoder(nn.Module):
         else:
             kernel.normal_(0, (kernel.shape[0] * kernel.shape[1]) ** -0.5, generator=generator)
 
-    def forward(self, chars_NC: Tensor) -> Tensor:
-        x_NP = ops.char_cnn(chars_NC, self.table, list(self.kernels), list(self.biases), self.config.activation)
+    def forward(self, chars_NC: Tensor, char_cnn: CharCnn = ops.char_cnn) -> Tensor:
+        x_NP = char_cnn(chars_NC, self.table, list(self.kernels), list(self.biases), self.config.activation)
         for layer in self.highways:
             x_NP = layer(x_NP)
         if self.projection is None or self.projection_bias is None:
@@ -86,5 +91,59 @@ class WordEncoder(nn.Module):
     def reset(self, generator: Generator) -> None:
         self.table.normal_(0, self.table.shape[1] ** -0.5, generator=generator)
 
-    def forward(self, words_N: Tensor) -> Tensor:
+    def forward(self, words_N: Tensor, char_cnn: CharCnn = ops.char_cnn) -> Tensor:
         return nn.functional.embedding(words_N, self.table)
+
+
+class CodePointEncoder(nn.Module):
+    """[row of the word ; code points → convolution → highways] → projection. Either part may be absent.
+
+    Ids (N, K): the word's number first, then its characters, each where the model reads it.
+    """
+
+    def __init__(self, config: CodePointInput, projection: int) -> None:
+        super().__init__()
+        self.config = config
+        words, cnn = config.word_table, config.convolution
+        self.word_table = None if words is None else nn.Parameter(torch.empty(words.rows, words.width))
+        # As wide as its filters, so that it has no projection of its own.
+        self.characters = None if cnn is None else CharEncoder(cnn, cnn.width, cnn.rows)
+        self.projection = nn.Parameter(torch.empty(config.width, projection))
+        self.projection_bias = nn.Parameter(torch.empty(projection))
+
+    @property
+    def table(self) -> nn.Parameter:
+        """A table that is there, for its device and its numbers."""
+        if self.characters is not None:
+            return self.characters.table
+        assert self.word_table is not None
+        return self.word_table
+
+    @torch.no_grad()
+    def reset(self, generator: Generator) -> None:
+        if self.word_table is not None:
+            self.word_table.normal_(0, self.word_table.shape[1] ** -0.5, generator=generator)
+        if self.characters is not None:
+            self.characters.reset(generator)
+        self.projection.normal_(0, self.config.width**-0.5, generator=generator)
+        self.projection_bias.zero_()
+
+    def forward(self, ids_NK: Tensor, char_cnn: CharCnn = ops.char_cnn) -> Tensor:
+        parts = []
+        if self.word_table is not None:
+            parts.append(nn.functional.embedding(ids_NK[..., 0], self.word_table))
+        if self.characters is not None:
+            parts.append(self.characters(ids_NK[..., -self.config.max_characters :], char_cnn))
+        return torch.cat(parts, -1) @ self.projection + self.projection_bias
+
+
+Encoder = CharEncoder | WordEncoder | CodePointEncoder
+
+
+def encoder_of(config: CharInput | WordInput | CodePointInput, projection: int) -> Encoder:
+    """The encoder of that kind of input."""
+    if isinstance(config, WordInput):
+        return WordEncoder(config, projection)
+    if isinstance(config, CodePointInput):
+        return CodePointEncoder(config, projection)
+    return CharEncoder(config, projection)

@@ -42,6 +42,14 @@ class ScalarMix(nn.Module):
             return [0.0] * (self.depth - 1) + [1.0]
         return [float(share) for share in self.logits.detach().softmax(0)]
 
+    @torch.no_grad()
+    def start_from(self, logits_L: Tensor, scale: Tensor) -> None:
+        """Take over what another task learned."""
+        if self.logits is None or len(logits_L) != self.depth:
+            raise ConfigError(f"ScalarMix: weights of {len(logits_L)} layers for a mix of {self.weights}")
+        self.logits.copy_(logits_L)
+        self.scale.copy_(scale)
+
     def penalty(self, around: Literal["zero", "mean"] = "zero") -> Tensor:
         """λ·Σ w² on the raw weights, as released; around the mean: λ·Σ (w − 1/L)². γ is never penalised."""
         choose("around", around, ("zero", "mean"))

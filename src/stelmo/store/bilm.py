@@ -6,10 +6,10 @@ training wrote beside those of the architecture.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.config import CharInput, ModelConfig, WordInput, parse
-from stelmo.errors import ModelError
+from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.model.softmax import Softmax
 from stelmo.store import hdf5
 from stelmo.store.saved import SavedModel, filled_bilm, filled_softmax
@@ -31,11 +31,17 @@ DIRECTIONS = ("lstm_forward", "lstm_backward")
 def read(weights: Path, options: Path, vocabulary: Path | None = None, softmax: Path | None = None) -> SavedModel:
     config = read_options(options)
     words = None if vocabulary is None else read_vocabulary(vocabulary)
+    saved = assembled(config, weights, words)
+    if softmax is None:
+        return saved
+    return replace(saved, read_softmax=lambda: read_softmax(softmax, saved.config, words))
+
+
+def assembled(config: ModelConfig, weights: Path, words: Vocabulary | None) -> SavedModel:
+    """The model without a softmax, its options and vocabulary already read."""
     if isinstance(config.input, WordInput):
         config = _sized_by_vocabulary(config, words)
-    bilm = filled_bilm(config, _read_weights(weights, config), str(weights))
-    read_head = None if softmax is None else lambda: read_softmax(softmax, config, words)
-    return SavedModel(bilm, FORMAT, words, read_head)
+    return SavedModel(filled_bilm(config, _read_weights(weights, config), str(weights)), FORMAT, words)
 
 
 def write(saved: SavedModel, folder: Path) -> None:
@@ -55,15 +61,19 @@ def write(saved: SavedModel, folder: Path) -> None:
 
 
 def read_options(path: Path) -> ModelConfig:
+    return config_of(read_json(path), str(path))
+
+
+def read_json(path: Path) -> Any:
+    """What options.json holds, the training run's own options included."""
     try:
-        options = json.loads(path.read_bytes())
+        return json.loads(path.read_bytes())
     except OSError as problem:
         raise ModelError(
             f"{path}: cannot be read ({problem.strerror}); a weights file needs its options.json"
         ) from None
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise ModelError(f"{path}: not JSON ({problem})") from None
-    return config_of(options, str(path))
 
 
 def config_of(options: Any, where: str) -> ModelConfig:
@@ -132,68 +142,102 @@ def options_of(config: ModelConfig) -> dict[str, Any]:
             "use_skip_connections": lstm.skip,
         }
     }
-    if isinstance(config.input, WordInput):
-        return options | {"n_tokens_vocab": config.input.words}
+    reads = _published_input(config)
+    if isinstance(reads, WordInput):
+        return options | {"n_tokens_vocab": reads.words}
     return options | {
         "char_cnn": {
-            "embedding": {"dim": config.input.embedding},
-            "filters": [list(pair) for pair in config.input.filters],
-            "n_highway": config.input.highways,
-            "activation": config.input.activation,
-            "max_characters_per_token": config.input.max_characters,
+            "embedding": {"dim": reads.embedding},
+            "filters": [list(pair) for pair in reads.filters],
+            "n_highway": reads.highways,
+            "activation": reads.activation,
+            "max_characters_per_token": reads.max_characters,
             "n_characters": chars.ROWS,
         }
     }
 
 
+def _published_input(config: ModelConfig) -> CharInput | WordInput:
+    if isinstance(config.input, CharInput | WordInput):
+        return config.input
+    raise ConfigError("a model that reads code points has no place in the published layout; save it as a stelmo folder")
+
+
 # weights.hdf5
 
 
-def _datasets(config: ModelConfig) -> dict[str, tuple[str, tuple[int | None, ...]]]:
-    """Our tensor → its dataset and the dataset's shape."""
-    encoder = _word_table(config) if isinstance(config.input, WordInput) else _char_tables(config, config.input)
-    return {f"encoder.{name}": place for name, place in encoder.items()} | _lstm_tables(config)
+class Place(NamedTuple):
+    """Where a tensor of ours lies. None in the shape: any length."""
+
+    tensor: str
+    dataset: str
+    shape: tuple[int | None, ...]
 
 
-def _word_table(config: ModelConfig) -> dict[str, tuple[str, tuple[int | None, ...]]]:
-    assert isinstance(config.input, WordInput)
-    return {"table": ("embedding", (config.input.words, config.lstm.projection))}
+def places(config: ModelConfig) -> Iterator[Place]:
+    """One by one: options that promise a billion layers fail at the first that is not there."""
+    reads = _published_input(config)
+    if isinstance(reads, WordInput):
+        yield Place("encoder.table", "embedding", (reads.words, config.lstm.projection))
+    else:
+        yield from _char_places(reads, config.lstm.projection)
+    yield from _lstm_places(config)
 
 
-def _char_tables(config: ModelConfig, cnn: CharInput) -> dict[str, tuple[str, tuple[int | None, ...]]]:
-    width, projection = cnn.width, config.lstm.projection
-    tables: dict[str, tuple[str, tuple[int | None, ...]]] = {"table": ("char_embed", (None, cnn.embedding))}
+def _char_places(cnn: CharInput, projection: int) -> Iterator[Place]:
+    width = cnn.width
+    yield Place("encoder.table", "char_embed", (None, cnn.embedding))
     for number, (window, count) in enumerate(cnn.filters):
-        tables[f"kernels.{number}"] = (f"CNN/W_cnn_{number}", (1, window, cnn.embedding, count))
-        tables[f"biases.{number}"] = (f"CNN/b_cnn_{number}", (count,))
+        yield Place(f"encoder.kernels.{number}", f"CNN/W_cnn_{number}", (1, window, cnn.embedding, count))
+        yield Place(f"encoder.biases.{number}", f"CNN/b_cnn_{number}", (count,))
     for number in range(cnn.highways):
         for gate in ("carry", "transform"):
-            tables[f"highways.{number}.{gate}"] = (f"CNN_high_{number}/W_{gate}", (width, width))
-            tables[f"highways.{number}.{gate}_bias"] = (f"CNN_high_{number}/b_{gate}", (width,))
+            yield Place(f"encoder.highways.{number}.{gate}", f"CNN_high_{number}/W_{gate}", (width, width))
+            yield Place(f"encoder.highways.{number}.{gate}_bias", f"CNN_high_{number}/b_{gate}", (width,))
     if width != projection:
-        tables["projection"] = ("CNN_proj/W_proj", (width, projection))
-        tables["projection_bias"] = ("CNN_proj/b_proj", (projection,))
-    return tables
+        yield Place("encoder.projection", "CNN_proj/W_proj", (width, projection))
+        yield Place("encoder.projection_bias", "CNN_proj/b_proj", (projection,))
 
 
-def _lstm_tables(config: ModelConfig) -> dict[str, tuple[str, tuple[int | None, ...]]]:
+def _lstm_places(config: ModelConfig) -> Iterator[Place]:
     cells, projection = config.lstm.cells, config.lstm.projection
-    tables: dict[str, tuple[str, tuple[int | None, ...]]] = {}
     for number, direction in enumerate(DIRECTIONS):
         for layer in range(config.lstm.layers):
             cell = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-            tables[f"{direction}.{layer}.kernel"] = (f"{cell}/W_0", (2 * projection, 4 * cells))
-            tables[f"{direction}.{layer}.bias"] = (f"{cell}/B", (4 * cells,))
+            yield Place(f"{direction}.{layer}.kernel", f"{cell}/W_0", (2 * projection, 4 * cells))
+            yield Place(f"{direction}.{layer}.bias", f"{cell}/B", (4 * cells,))
             if cells != projection:
-                tables[f"{direction}.{layer}.projection"] = (f"{cell}/W_P_0", (cells, projection))
-    return tables
+                yield Place(f"{direction}.{layer}.projection", f"{cell}/W_P_0", (cells, projection))
 
 
 def _read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
     with hdf5.opened(path) as file:
-        arrays = {name: hdf5.read(file, dataset, shape) for name, (dataset, shape) in _datasets(config).items()}
+        arrays, read = {}, set()
+        for place in places(config):
+            name = _name_in(file, place.dataset, config)
+            arrays[place.tensor] = hdf5.read(file, name, place.shape)
+            read.add(name)
+        _refuse_unread(hdf5.names(file), read, str(path))
+    return tensors_of(arrays, config, str(path))
+
+
+def _name_in(file: Any, dataset: str, config: ModelConfig) -> str:
+    """Training does not wrap a single layer, so its exported names are shorter than those of the description."""
+    short = dataset.replace("MultiRNNCell/Cell0/", "")
+    return short if config.lstm.layers == 1 and dataset not in file and short in file else dataset
+
+
+def _refuse_unread(names: Iterable[str], read: set[str], where: str) -> None:
+    """A layer that the options leave out would be missed in silence."""
+    for name in names:
+        if name not in read and name.startswith(("CNN", "RNN")):
+            raise ModelError(f"{where}: {name} has no place in the options, which belong to another model")
+
+
+def tensors_of(arrays: dict[str, NDArray[Any]], config: ModelConfig, where: str) -> dict[str, Tensor]:
+    """What lay in those places, in our shapes."""
     if isinstance(config.input, CharInput):
-        arrays["encoder.table"] = _with_empty_row(arrays["encoder.table"], path)
+        arrays = arrays | {"encoder.table": _with_empty_row(arrays["encoder.table"], where)}
     return {name: torch.from_numpy(_without_height(name, array)) for name, array in arrays.items()}
 
 
@@ -201,14 +245,14 @@ def _without_height(name: str, array: NDArray[Any]) -> NDArray[Any]:
     return array[0] if name.startswith("encoder.kernels") else array
 
 
-def _with_empty_row(table: NDArray[Any], path: Path) -> NDArray[Any]:
+def _with_empty_row(table: NDArray[Any], where: str) -> NDArray[Any]:
     """The table with its row for "no token here", which training does not have.
 
     262 rows come from two habits: someone put the zero row in already, or training ran with
     n_characters 262 and the last row was never used. A trained first row is never exactly zero.
     """
     if len(table) not in (chars.ROWS - 1, chars.ROWS):
-        raise ModelError(f"{path}: char_embed has {len(table)} rows; a biLM has 261 (or 262)")
+        raise ModelError(f"{where}: char_embed has {len(table)} rows; a biLM has 261 (or 262)")
     if len(table) == chars.ROWS and not table[0].any():
         return table
     empty = np.zeros((1, table.shape[1]), table.dtype)
@@ -222,14 +266,12 @@ def _published(saved: SavedModel) -> dict[str, Tensor]:
         tensors["encoder.table"] = tensors["encoder.table"][1:]
     return {
         dataset: tensors[name].reshape(len(tensors[name]) if None in shape else shape[0] or 0, *shape[1:])
-        for name, (dataset, shape) in _datasets(saved.config).items()
+        for name, dataset, shape in places(saved.config)
     }
 
 
 def _write_datasets(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    import h5py
-
-    with h5py.File(path, "w") as file:
+    with hdf5.NewFile(path) as file:
         for name, tensor in tensors.items():
             file[name] = tensor.detach().cpu().numpy()
 
@@ -246,16 +288,24 @@ def read_softmax(path: Path, config: ModelConfig, words: Vocabulary | None) -> S
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """One word a line; only the line feed ends a line, since a word may be any other separator."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        return vocabulary_of(path.read_bytes(), str(path))
     except OSError as problem:
         raise ModelError(f"{path}: cannot be read ({problem.strerror})") from None
+
+
+def vocabulary_of(raw: bytes, where: str) -> Vocabulary:
+    """One word a line; only the line feed ends a line, since a word may be any other separator."""
+    try:
+        lines = raw.decode("utf-8").split("\n")
     except UnicodeDecodeError as problem:
-        line = path.read_bytes()[: problem.start].count(b"\n") + 1
-        raise ModelError(f"{path}:{line}: not UTF-8; a vocabulary has one word a line in UTF-8") from None
-    lines = text.split("\n")
-    return Vocabulary.of((line.removesuffix("\r") for line in lines[: -1 if not lines[-1] else None]), str(path))
+        line = raw[: problem.start].count(b"\n") + 1
+        raise ModelError(f"{where}:{line}: not UTF-8; a vocabulary has one word a line in UTF-8") from None
+    words = (line.removesuffix("\r") for line in lines[: -1 if not lines[-1] else None])
+    try:
+        return Vocabulary.of(words, where)
+    except DataError as problem:  # as a part of a model it is a flaw of the model
+        raise ModelError(str(problem)) from None
 
 
 def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:

@@ -5,10 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stelmo.config import WordInput
 from stelmo.errors import DataError, ModelError
 from stelmo.store import hdf5, models
-from stelmo.store.saved import SavedModel
+from stelmo.store.saved import SavedModel, describe_input
 
 Lines = list[tuple[str, str]]
 
@@ -32,7 +31,7 @@ def _describe_model(saved: SavedModel) -> Lines:
         ("format", saved.format),
         ("numbers", str(saved.dtype).removeprefix("torch.")),
         ("parameters", f"{parameters:,} (without softmax)"),
-        ("reads", _input(saved)),
+        ("reads", describe_input(config.input)),
         ("LSTM", f"{lstm.layers} layers of {lstm.cells} cells, projection {lstm.projection}, each direction"),
         ("clips", ", ".join(clips) or "none"),
         ("skip", "yes" if lstm.skip else "no"),
@@ -41,17 +40,6 @@ def _describe_model(saved: SavedModel) -> Lines:
         ("softmax", "no" if saved.read_softmax is None else "yes"),
         ("warm state", "computed when first used" if saved.start is None else "stored"),
     ]
-
-
-def _input(saved: SavedModel) -> str:
-    reads = saved.config.input
-    if isinstance(reads, WordInput):
-        return f"word ids, {reads.words:,} words"
-    filters = " ".join(f"{width}×{count}" for width, count in reads.filters)
-    return (
-        f"bytes of a word (at most {reads.max_characters - 2}); filters {filters}; "
-        f"{reads.activation}; {reads.highways} highway layers"
-    )
 
 
 def _hdf5_vectors(path: Path) -> Lines:

@@ -2,23 +2,28 @@
 
 config.json        the manifest: format version, architecture, what else is there
 model.safetensors  the biLM, and the fixed start state if there is one
-vocab.txt, softmax.safetensors, README.md
+vocab.txt, alphabet.json, softmax.safetensors, README.md
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
-from stelmo.config import ModelConfig, Settings, WordInput, parse
+from stelmo.config import ModelConfig, Settings, parse
 from stelmo.errors import ModelError
 from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
 from stelmo.store import bilm as published
-from stelmo.store.saved import SavedModel, check, filled_bilm, filled_softmax
+from stelmo.store.saved import Mix, SavedModel, check, describe_input, filled_bilm, filled_softmax
+from stelmo.text.codepoints import Alphabet
+from stelmo.text.vocabulary import Vocabulary
 
 FORMAT = "stelmo folder"
 VERSION = 1
@@ -29,6 +34,7 @@ class Manifest(Settings):
     stelmo: int = Field(description="version of the folder's format")
     model: ModelConfig
     vocabulary: int | None = Field(None, description="lines of vocab.txt, if it is there")
+    alphabet: int | None = Field(None, description="symbols in alphabet.json, if it is there")
     softmax: bool = Field(False, description="whether softmax.safetensors is there")
 
 
@@ -43,36 +49,70 @@ def recognises(folder: Path) -> bool:
 def read(folder: Path) -> SavedModel:
     manifest = _read_manifest(folder / "config.json")
     tensors = read_safetensors(folder / "model.safetensors")
-    bilm = filled_bilm(manifest.model, _without_start(tensors), str(folder / "model.safetensors"))
-    words = None
-    if manifest.vocabulary is not None:
-        words = published.read_vocabulary(folder / "vocab.txt")
-        if len(words) != manifest.vocabulary:
-            raise ModelError(f"{words.name}: {len(words)} words; config.json says {manifest.vocabulary}")
-    read_head = (lambda: _read_softmax(folder, manifest.model)) if manifest.softmax else None
-    return SavedModel(bilm, FORMAT, words, read_head, _start(tensors, manifest.model, folder))
+    bilm = filled_bilm(manifest.model, _of_the_bilm(tensors), str(folder / "model.safetensors"))
+    words = None if manifest.vocabulary is None else _read_vocabulary(folder / "vocab.txt", manifest.vocabulary)
+    alphabet = None if manifest.alphabet is None else _read_alphabet(folder / "alphabet.json", manifest.alphabet)
+    return SavedModel(
+        bilm,
+        FORMAT,
+        words,
+        read_softmax=(lambda: _read_softmax(folder, manifest.model)) if manifest.softmax else None,
+        start=_start(tensors, manifest.model, folder),
+        mixes=tuple(_mixes(tensors, manifest.model, folder)),
+        alphabet=alphabet,
+    )
 
 
 def write(saved: SavedModel, folder: Path) -> None:
     """All files; the manifest last."""
-    from safetensors.torch import save_file
-
     tensors = dict(saved.bilm.state_dict())
     if saved.start is not None:
         tensors |= dict(zip(START, saved.start, strict=True))
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / "model.safetensors")
+    for number, mix in enumerate(saved.mixes):
+        tensors |= {f"mixes.{number}.logits": mix.logits_L, f"mixes.{number}.scale": mix.scale}
+    write_safetensors(tensors, folder / "model.safetensors")
     if saved.vocabulary is not None:
+        _refuse_words(saved.vocabulary)
         published.write_vocabulary(saved.vocabulary, folder / "vocab.txt")
+    if saved.alphabet is not None:  # as JSON: a symbol may be any separator
+        (folder / "alphabet.json").write_text(json.dumps(saved.alphabet.symbols) + "\n")
     if saved.read_softmax is not None:
-        save_file(saved.read_softmax().state_dict(), folder / "softmax.safetensors")
+        write_safetensors(saved.read_softmax().state_dict(), folder / "softmax.safetensors")
     (folder / "README.md").write_text(model_card(saved), encoding="utf-8")
     manifest = Manifest(
         stelmo=VERSION,
         model=saved.config,
         vocabulary=None if saved.vocabulary is None else len(saved.vocabulary),
+        alphabet=None if saved.alphabet is None else len(saved.alphabet),
         softmax=saved.read_softmax is not None,
     )
     (folder / "config.json").write_text(manifest.model_dump_json(indent=2) + "\n")
+
+
+def _read_vocabulary(path: Path, expected: int) -> Vocabulary:
+    words = published.read_vocabulary(path)
+    if len(words) != expected:
+        raise ModelError(f"{words.name}: {len(words)} words; config.json says {expected}")
+    return words
+
+
+def _refuse_words(vocabulary: Vocabulary) -> None:
+    """Words of a foreign file that a line of vocab.txt cannot hold."""
+    for word in vocabulary:
+        if "\n" in word or word.endswith("\r") or word == "!!!MAXTERMID":
+            raise ModelError(f"{vocabulary.name}: the word {word!r} cannot stand on a line of vocab.txt")
+
+
+def _read_alphabet(path: Path, expected: int) -> Alphabet:
+    try:
+        symbols: Any = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as problem:
+        raise ModelError(f"{path}: cannot be read as JSON ({problem})") from None
+    if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+        raise ModelError(f"{path}: not a list of strings; expected the symbols in the order of their ids")
+    if len(symbols) != expected:
+        raise ModelError(f"{path}: {len(symbols)} symbols; config.json says {expected}")
+    return Alphabet(tuple(symbols), str(path))
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
@@ -86,6 +126,17 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     except (SafetensorError, ValueError, OSError) as problem:
         found = "a pickle, which is never opened here" if _is_pickle(path) else str(problem)
         raise ModelError(f"{path}: not a safetensors file ({found})") from None
+
+
+def write_safetensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    try:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+    except SafetensorError as problem:  # the system's refusal, as a text
+        number = re.search(r"os error (\d+)", str(problem))
+        raise OSError(int(number[1]) if number else None, str(problem)) from None
 
 
 def _is_pickle(path: Path) -> bool:
@@ -105,8 +156,8 @@ def _read_manifest(path: Path) -> Manifest:
     return parse(Manifest, values, str(path), ModelError)
 
 
-def _without_start(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor for name, tensor in tensors.items() if name not in START}
+def _of_the_bilm(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in tensors.items() if not name.startswith(("start.", "mixes."))}
 
 
 def _start(tensors: Mapping[str, Tensor], config: ModelConfig, folder: Path) -> State | None:
@@ -116,6 +167,17 @@ def _start(tensors: Mapping[str, Tensor], config: ModelConfig, folder: Path) -> 
     for name, tensor, width in zip(START, state, (config.lstm.projection, config.lstm.cells), strict=True):
         check(tensor, (2, config.lstm.layers, 1, width), f"{folder / 'model.safetensors'}: tensor {name}")
     return state
+
+
+def _mixes(tensors: Mapping[str, Tensor], config: ModelConfig, folder: Path) -> Iterator[Mix]:
+    for number in count():
+        name = f"mixes.{number}"
+        if f"{name}.logits" not in tensors:
+            return
+        mix = Mix(tensors[f"{name}.logits"], tensors.get(f"{name}.scale", torch.empty(0)))
+        for part, shape in zip(mix, ((config.depth,), ()), strict=True):
+            check(part, shape, f"{folder / 'model.safetensors'}: tensor {name}")
+        yield mix
 
 
 def _read_softmax(folder: Path, config: ModelConfig) -> Softmax:
@@ -129,11 +191,6 @@ def _read_softmax(folder: Path, config: ModelConfig) -> Softmax:
 def model_card(saved: SavedModel) -> str:
     """What a person sees who opens the folder."""
     config, lstm = saved.config, saved.config.lstm
-    reads = (
-        f"word ids, {config.input.words} words"
-        if isinstance(config.input, WordInput)
-        else f"UTF-8 bytes, up to {config.input.max_characters - 2} a word"
-    )
     parameters = sum(parameter.numel() for parameter in saved.bilm.parameters())
     return f"""---
 library_name: stelmo
@@ -143,7 +200,7 @@ tags: [elmo, bilm, contextual-word-vectors]
 
 | | |
 |---|---|
-| reads | {reads} |
+| reads | {describe_input(config.input)} |
 | layers | {config.depth}, the token layer included |
 | vector | {config.width} numbers a word |
 | LSTM | {lstm.cells} cells, projection {lstm.projection}, {lstm.layers} layers in each direction |

@@ -1,36 +1,66 @@
 """A path → the model there, whatever its format; a model → a folder of the format asked for."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from stelmo.config import choose
 from stelmo.errors import ModelError
-from stelmo.store import atomic, bilm, folder, hdf5
+from stelmo.store import allennlp, atomic, bilm, checkpoint, efml, folder, hdf5, nlpl
 from stelmo.store.saved import SavedModel
 
-WRITERS = {"stelmo": folder.write, "bilm": bilm.write}
-READABLE = "a stelmo folder, or weights.hdf5 with its options.json"
+WRITERS = {"stelmo": folder.write, "bilm": bilm.write, "efml": efml.write}
+READERS: list[tuple[Callable[[Path], bool], Callable[[Path], SavedModel]]] = [
+    (folder.recognises, folder.read),
+    (efml.recognises, efml.read),
+    (nlpl.recognises, nlpl.read),
+]
+READABLE = (
+    "a stelmo folder, weights.hdf5 with its options.json, an NLPL zip, an ELMoForManyLangs folder, "
+    "an AllenNLP .th or .tar.gz, or a bilm-tf checkpoint"
+)
 
 
 def read(
-    path: Path, options: Path | None = None, vocabulary: Path | None = None, softmax: Path | None = None
+    path: Path,
+    options: Path | None = None,
+    vocabulary: Path | None = None,
+    softmax: Path | None = None,
+    prefix: str = "",
 ) -> SavedModel:
-    """The model at the path. The other files are found beside it unless they are named."""
+    """The model at the path, in any format. The other files are found beside it unless they are named.
+
+    `prefix` says which of several ELMos in an AllenNLP state is meant.
+    """
+    saved = _read(path, options, vocabulary, prefix)
+    if vocabulary is not None and saved.vocabulary is None:
+        saved = replace(saved, vocabulary=bilm.read_vocabulary(vocabulary))
+    if softmax is not None:
+        saved = replace(saved, read_softmax=lambda: bilm.read_softmax(softmax, saved.config, saved.vocabulary))
+    return saved
+
+
+def _read(path: Path, options: Path | None, vocabulary: Path | None, prefix: str) -> SavedModel:
+    if checkpoint.recognises(path):
+        return checkpoint.read(path, options, vocabulary)
     if not path.exists():
         raise ModelError(f"{path}: no such file or folder; expected {READABLE}")
-    if path.is_dir() and folder.recognises(path):
-        return folder.read(path)
+    if allennlp.recognises(path):
+        return allennlp.read(path, options, prefix)
+    for recognises, read_ in READERS:
+        if options is None and recognises(path):
+            return read_(path)
+    return _read_published(path, options, vocabulary)
+
+
+def _read_published(path: Path, options: Path | None, vocabulary: Path | None) -> SavedModel:
     home = path if path.is_dir() else path.parent
     weights = _weights(path)
-    return bilm.read(
-        weights,
-        options or _options(path, weights, home),
-        vocabulary or _only(home.glob("vocab*.txt")),
-        softmax or _softmax(weights, home),
-    )
+    found = options or _options(path, weights, home)
+    return bilm.read(weights, found, vocabulary or _only(home.glob("vocab*.txt")), _softmax(weights, home))
 
 
-def write(saved: SavedModel, path: Path, format: str = "stelmo", overwrite: bool = False) -> None:  # noqa: A002
+def write(saved: SavedModel, path: Path, format: str = "stelmo", overwrite: bool = False) -> None:
     """The model as a folder, whole or not at all."""
     choose("format", format, tuple(WRITERS))
     with atomic.new_folder(path, overwrite) as draft:

@@ -9,12 +9,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stelmo.config import ModelConfig, WordInput
+from stelmo.config import CharInput, CodePointInput, Convolution, ModelConfig, WordInput
 from stelmo.errors import ModelError
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
-from stelmo.text import chars
+from stelmo.text import chars, codepoints
+from stelmo.text.codepoints import Alphabet
 from stelmo.text.vocabulary import UNKNOWN, Vocabulary
 
 
@@ -34,6 +35,7 @@ class SavedModel:
     start: State | None = None  # the fixed state `warm` begins from; one row
     mixes: tuple[Mix, ...] = ()  # where the model comes out of a trained task
     token_vectors: Tensor | None = None  # layer 0 of every vocabulary word, a cache that the bilm layout has a file for
+    alphabet: Alphabet | None = None  # numbers the characters of a model that reads code points
 
     @property
     def config(self) -> ModelConfig:
@@ -51,6 +53,7 @@ class SavedModel:
             bilm=copy.deepcopy(self.bilm).to(dtype),
             read_softmax=None if head is None else lambda: head().to(dtype),
             start=None if self.start is None else self.start.to(self.start.h.device, dtype),
+            mixes=tuple(Mix(*(part.to(dtype) for part in mix)) for mix in self.mixes),
             token_vectors=None if self.token_vectors is None else self.token_vectors.to(dtype),
         )
 
@@ -60,22 +63,41 @@ class SavedModel:
         for name, tensor in self.bilm.state_dict().items():
             digest.update(name.encode())
             digest.update(memoryview(tensor.cpu().contiguous().numpy()).cast("B"))
-        for word in self.vocabulary or ():
+        for word in (*(self.vocabulary or ()), *(self.alphabet.symbols if self.alphabet else ())):
             digest.update(word.encode("utf-8", "surrogatepass") + b"\n")
         return digest.hexdigest()[:32]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.config.input, WordInput):
-            return
+        reads = self.config.input
+        if isinstance(reads, WordInput):
+            words = self._vocabulary_of(reads.words)
+            missing = [word for word in (chars.BEGIN_SENTENCE, chars.END_SENTENCE, UNKNOWN) if word not in words]
+            if missing:
+                raise ModelError(f"{words.name}: no line {missing[0]}; a model that reads word ids needs it")
+        if isinstance(reads, CodePointInput):
+            if reads.word_table is not None:
+                words = self._vocabulary_of(reads.word_table.rows)
+                codepoints.refuse_flaws(words.words, codepoints.WORD_MARKERS, words.name)
+            if reads.convolution is not None:
+                self._refuse_alphabet(reads.convolution.rows)
+
+    def _vocabulary_of(self, rows: int) -> Vocabulary:
+        """The vocabulary, which must be there and fit the table."""
         if self.vocabulary is None:
             raise ModelError("a model that reads word ids needs its vocabulary (vocab.txt); none was found beside it")
-        if len(self.vocabulary) != self.config.input.words:
+        if len(self.vocabulary) != rows:
             raise ModelError(
-                f"{self.vocabulary.name}: {len(self.vocabulary)} words, "
-                f"but the model's table has {self.config.input.words} rows"
+                f"{self.vocabulary.name}: {len(self.vocabulary)} words, but the model's table has {rows} rows"
             )
-        for symbol in (chars.BEGIN_SENTENCE, chars.END_SENTENCE, UNKNOWN):
-            self.vocabulary.require(symbol)
+        return self.vocabulary
+
+    def _refuse_alphabet(self, rows: int) -> None:
+        if self.alphabet is None:
+            raise ModelError("a model that reads code points needs its alphabet; none was found beside it")
+        if len(self.alphabet) != rows:
+            raise ModelError(
+                f"{self.alphabet.name}: {len(self.alphabet)} symbols, but the model's table has {rows} rows"
+            )
 
 
 def empty_bilm(config: ModelConfig) -> BiLM:
@@ -112,3 +134,20 @@ def check(tensor: Tensor, expected: tuple[int, ...], where: str) -> None:
         raise ModelError(f"{where} holds {tensor.dtype}; weights are floating-point numbers")
     if not bool(torch.isfinite(tensor).all()):
         raise ModelError(f"{where} holds NaN or infinity; the file is damaged or the training diverged")
+
+
+def describe_input(reads: CharInput | WordInput | CodePointInput) -> str:
+    """What a model reads, for a person."""
+    if isinstance(reads, WordInput):
+        return f"word ids, {reads.words:,} words"
+    if isinstance(reads, CharInput):
+        return f"bytes of a word (at most {reads.max_characters - 2}); {_filters(reads)}"
+    parts = [f"word ids, {reads.word_table.rows:,} words"] if reads.word_table is not None else []
+    if reads.convolution is not None:
+        parts.append(f"code points of a word (at most {reads.max_characters - 2}); {_filters(reads.convolution)}")
+    return "; ".join(parts)
+
+
+def _filters(reads: Convolution) -> str:
+    filters = " ".join(f"{width}×{count}" for width, count in reads.filters)
+    return f"filters {filters}; {reads.activation}; {reads.highways} highways"

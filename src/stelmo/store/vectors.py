@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.errors import ConfigError
+from stelmo.errors import ConfigError, DataError
+from stelmo.store import hdf5
 from stelmo.text.formats import Sentence
 
 Array = NDArray[Any]
@@ -48,16 +49,18 @@ class Hdf5Writer(VectorWriter):
 
     def __init__(self, path: Path, shape: Shape, about: dict[str, Any]) -> None:
         super().__init__(path, shape, about)
-        import h5py
-
-        self._file = h5py.File(path, "w")
-        self._index: list[str] | None = None if about["forget_sentences"] else []
+        self._new = hdf5.NewFile(path)
+        self._file = self._new.file
+        self._by_sentence: bool = about["use_sentence_keys"]
+        self._index: list[str] | None = None if about["forget_sentences"] or self._by_sentence else []
 
     def add(self, number: int, sentence: Sentence, vectors: Array) -> None:
-        self._file.create_dataset(str(number), data=vectors)
+        text = " ".join(sentence.tokens)
+        self._file.create_dataset(text if self._by_sentence else str(number), data=vectors)
+        self._new.check()
         if self._index is not None:
             # Joined as JSON by hand: a sentence that comes twice is there twice, and the last one counts.
-            self._index.append(f"{json.dumps(' '.join(sentence.tokens))}: {json.dumps(str(number))}")
+            self._index.append(f"{json.dumps(text)}: {json.dumps(str(number))}")
 
     def close(self) -> None:
         import h5py
@@ -65,7 +68,13 @@ class Hdf5Writer(VectorWriter):
         if self._index is not None:
             index = self._file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype("utf-8"))
             index[0] = "{" + ", ".join(self._index) + "}"
-        self._file.close()
+        self._new.close()
+
+
+def refuse_as_key(sentence: str, where: str) -> None:
+    """What HDF5 cannot have as a name: a slash makes groups of it, a lone dot is the file itself."""
+    if not sentence or sentence == "." or "/" in sentence or "\0" in sentence:
+        raise DataError(f"{where}: HDF5 has no key {sentence!r:.60}; leave use_sentence_keys out")
 
 
 class NpzWriter(VectorWriter):

@@ -52,7 +52,7 @@ def guess(path: str) -> str:
 def read(
     reader: LineReader,
     name: str,
-    format: str,  # noqa: A002 — the word users know it by
+    format: str,
     *,
     tokenizer: Tokenizer,
     column: int = 0,

@@ -1,0 +1,88 @@
+"""A word → its ids in a model of code points (ELMoForManyLangs): word number, character row. Knows no file.
+
+The row of a word, `width` ids long; the ids are looked up by name in the model's own alphabet:
+
+  <eow>  its code points, at most width − 2; unknown ones are <oov>  <bow>  <pad> …
+  <eow>  <bos> or <eos>                                              <bow>  <pad> …
+
+The markers are the wrong way round on purpose: the published models were trained so. A longer word is cut before
+anything else, so its number is that of the cut word, too. Case and Unicode form are kept as they come.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stelmo.errors import ModelError
+from stelmo.text import chars
+from stelmo.text.vocabulary import Vocabulary
+
+BEGIN_SENTENCE, END_SENTENCE, UNKNOWN = "<bos>", "<eos>", "<oov>"
+_NO_CHARACTER, _BEGIN_WORD, _END_WORD = "<pad>", "<bow>", "<eow>"
+ALPHABET_MARKERS = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN, _NO_CHARACTER, _BEGIN_WORD, _END_WORD)
+WORD_MARKERS = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
+# Sentences are wrapped in the markers of the byte models; here they have other names.
+_OUR_NAMES = {chars.BEGIN_SENTENCE: BEGIN_SENTENCE, chars.END_SENTENCE: END_SENTENCE}
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """Symbols by id, as the character table numbers them: single code points and six markers."""
+
+    symbols: tuple[str, ...]
+    name: str = field(default="alphabet", compare=False)
+
+    def __post_init__(self) -> None:
+        refuse_flaws(self.symbols, ALPHABET_MARKERS, self.name)
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def encode(self, word: str, width: int) -> list[int]:
+        """The row of one word, not longer than width − 2 unless it is a sentence marker."""
+        ids, unknown = self._ids, self._ids[UNKNOWN]
+        if word in (BEGIN_SENTENCE, END_SENTENCE):
+            inside = [ids[word]]
+        else:
+            inside = [ids.get(character, unknown) for character in word]
+        padding = [ids[_NO_CHARACTER]] * (width - 2 - len(inside))
+        return [ids[_END_WORD], *inside, ids[_BEGIN_WORD], *padding]
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {symbol: number for number, symbol in enumerate(self.symbols)}
+
+
+def encode_words(
+    words: Sequence[str], vocabulary: Vocabulary | None, alphabet: Alphabet | None, width: int = 50
+) -> NDArray[np.int64]:
+    """Words → (U, K): the number in the vocabulary, then the `width` ids of the alphabet, each where it is given."""
+    cut = [_OUR_NAMES.get(word) or word[: width - 2] for word in words]
+    columns = []
+    if vocabulary is not None:
+        columns.append(_numbers(cut, vocabulary))
+    if alphabet is not None:
+        rows = [alphabet.encode(word, width) for word in cut]
+        columns.append(np.array(rows, np.int64).reshape(len(cut), width))
+    return np.concatenate(columns, 1)
+
+
+def refuse_flaws(symbols: Sequence[str], markers: Sequence[str], where: str) -> None:
+    """A table that cannot number text: a symbol twice, or a marker missing."""
+    found: set[str] = set()
+    for number, symbol in enumerate(symbols):
+        if symbol in found:
+            raise ModelError(f"{where}: {symbol!r} is there twice, the second time as {number}; each has one id")
+        found.add(symbol)
+    missing = [marker for marker in markers if marker not in found]
+    if missing:
+        raise ModelError(f"{where}: no {', '.join(missing)}; the table has {', '.join(markers)}")
+
+
+def _numbers(words: Sequence[str], vocabulary: Vocabulary) -> NDArray[np.int64]:
+    unknown = vocabulary.require(UNKNOWN)
+    numbers = [vocabulary.id(word) if word in vocabulary else unknown for word in words]
+    return np.array(numbers, np.int64).reshape(-1, 1)

@@ -1,0 +1,53 @@
+"""Small models for tests: every number random, so that every term of the maths matters."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from stelmo.config import CharInput, LoadSettings, LstmConfig, ModelConfig, WordInput
+from stelmo.embed.model import Model
+from stelmo.model.bilm import BiLM
+from stelmo.model.softmax import Softmax
+from stelmo.store import models
+from stelmo.store.saved import SavedModel
+from stelmo.text.vocabulary import Vocabulary
+
+WORDS = ("<S>", "</S>", "<UNK>", "the", "bank", "river", ".", "a", "über", "日本")
+CHARS = CharInput(embedding=4, filters=((1, 3), (2, 5), (3, 4)), highways=2)
+LSTM = LstmConfig(cells=10, projection=6, layers=2, cell_clip=3.0, projection_clip=3.0)
+CONFIG = ModelConfig(input=CHARS, lstm=LSTM)
+WORD_CONFIG = ModelConfig(input=WordInput(words=len(WORDS)), lstm=LSTM)
+
+
+def bilm(config: ModelConfig = CONFIG, seed: int = 0, dtype: torch.dtype = torch.float32) -> BiLM:
+    generator = torch.Generator().manual_seed(seed)
+    module = BiLM(config).reset(seed).requires_grad_(False).to(dtype)
+    for tensor in module.state_dict().values():
+        tensor.copy_(torch.randn(tensor.shape, generator=generator) * 0.7)
+    if isinstance(config.input, CharInput):
+        module.encoder.table[0] = 0
+    return module
+
+
+def softmax(config: ModelConfig = CONFIG, seed: int = 1) -> Softmax:
+    head = Softmax(len(WORDS), config.lstm.projection).requires_grad_(False)
+    for tensor in head.state_dict().values():
+        tensor.copy_(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(seed)))
+    return head
+
+
+def saved(config: ModelConfig = CONFIG, **fields: Any) -> SavedModel:
+    """With a vocabulary and a softmax, unless told otherwise."""
+    given = {"vocabulary": Vocabulary(WORDS), "read_softmax": lambda: softmax(config)} | fields
+    return SavedModel(bilm(config), "tiny", **given)
+
+
+def model(config: ModelConfig = CONFIG, **settings: Any) -> Model:
+    return Model(saved(config), LoadSettings(**settings))
+
+
+def folder(path: Path, format: str = "stelmo", config: ModelConfig = CONFIG) -> Path:
+    """A model folder on disk."""
+    models.write(saved(config), path, format)
+    return path
