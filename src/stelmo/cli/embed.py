@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stelmo.cli import screen, table
+from stelmo.cli import old_flags, screen, table
 from stelmo.cli.inputs import Inputs
 from stelmo.cli.models import LOAD, ModelName, loaded
 from stelmo.config import LoadSettings, OutputSettings, help_of, parse
@@ -35,7 +35,7 @@ def embed(
         typer.Option("--output", "-o", help="File to write: .hdf5, .parquet, .npz, .jsonl; - prints JSON lines."),
     ] = None,
     model: ModelName = None,
-    format: Annotated[  # noqa: A002
+    format: Annotated[
         str | None, typer.Option("--from", help=f"{', '.join(formats.FORMATS)}; unset: by the file's ending.")
     ] = None,
     column: Annotated[int, typer.Option(help="Column of the word in a columns file, from 0.")] = 0,
@@ -52,8 +52,20 @@ def embed(
     batch_tokens: Annotated[int, typer.Option(help=_load("batch_tokens"))] = LOAD.batch_tokens,
     batch_rows: Annotated[int, typer.Option(help=_load("batch_rows"))] = LOAD.batch_rows,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it is there.")] = False,
+    use_sentence_keys: Annotated[bool, typer.Option("--use-sentence-keys", help=_output("use_sentence_keys"))] = False,
+    all_: old_flags.All = False,
+    top: old_flags.Top = False,
+    average: old_flags.Average = False,
+    batch_size: old_flags.BatchSize = None,
+    cuda_device: old_flags.CudaDevice = None,
+    weight_file: old_flags.WeightFile = None,
+    options_file: old_flags.OptionsFile = None,
+    vocab_path: old_flags.VocabPath = None,
 ) -> None:
     """Text → contextual word vectors, in a file or as a small table."""
+    old = old_flags.translated({"all": all_, "top": top, "average": average}, inputs or [], output)
+    old_flags.not_needed(vocab_path)
+    output, layer, format = old.output, old.layer or layer, format or old.format
     settings = parse(
         OutputSettings,
         {
@@ -61,19 +73,22 @@ def embed(
             "sentence_vectors": sentence_vectors,
             "dtype": dtype,
             "forget_sentences": forget_sentences,
+            "use_sentence_keys": use_sentence_keys,
         },
         "embed",
         ConfigError,
     )
     tokenizer = partial(sentences.tokenize, language=language, contractions=contractions)
-    found = Inputs(inputs or [], format, column, tokenizer)
+    found = Inputs(old.inputs, format, column, tokenizer)
+    model = old_flags.one_of("--weight-file", weight_file, "--model", model)
     compute = {
+        "options": options_file,
         "state": state,
         "precision": precision,
-        "device": device,
+        "device": old_flags.device(cuda_device, device),
         "threads": threads,
         "batch_tokens": batch_tokens,
-        "batch_rows": batch_rows,
+        "batch_rows": batch_rows if batch_size is None else batch_size,
     }
     if output is None:
         _show(loaded(model, **compute), found, settings)
@@ -90,8 +105,12 @@ def _write(
 
     run.refuse_output(output, overwrite)
     model = loaded(name, **compute)
-    with screen.progress("embedding", found.fraction) as advance:
-        count = run.embed_to_file(model, found, output, settings, overwrite=overwrite, advance=advance)
+    try:
+        with screen.progress("embedding", found.fraction) as advance:
+            count = run.embed_to_file(model, found, output, settings, overwrite=overwrite, advance=advance)
+    except KeyboardInterrupt:
+        screen.complain("interrupted; the same command goes on where it stopped")
+        raise typer.Exit(130) from None
     typer.echo(f"{output}: {count:,} sentences, {model.config.width} numbers a {_unit(settings)}")
 
 

@@ -17,7 +17,7 @@ STDIN = "-"
 class Inputs:
     """Sentences of all inputs in order; `fraction` says how much of the files has been read."""
 
-    def __init__(self, inputs: Sequence[str], format: str | None, column: int, tokenizer: Tokenizer) -> None:  # noqa: A002
+    def __init__(self, inputs: Sequence[str], format: str | None, column: int, tokenizer: Tokenizer) -> None:
         if format is not None:
             choose("--from", format, formats.FORMATS)
         self._inputs = list(inputs) or [_standard_input()]

@@ -9,7 +9,7 @@ from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, ModelError
 from stelmo.store import bilm, bundled, models
 
-HUB_FILES = ["config.json", "model.safetensors", "softmax.safetensors", "vocab.txt", "README.md"]
+HUB_FILES = ["config.json", "model.safetensors", "softmax.safetensors", "vocab.txt", "alphabet.json", "README.md"]
 
 
 def load(
@@ -19,21 +19,25 @@ def load(
     vocabulary: str | Path | None = None,
     softmax: str | Path | None = None,
     token_embeddings: str | Path | None = None,
+    prefix: str = "",
     **settings: Any,
 ) -> Model:
-    """The bundled model, or the one at the path: a stelmo folder, or weights.hdf5 with its options.json.
+    """The bundled model, or the one at the path, in any format: a stelmo folder, weights.hdf5 with its options.json,
+    an NLPL zip, an ELMoForManyLangs folder, an AllenNLP .th or .tar.gz, a bilm-tf checkpoint.
 
     Files beside the weights are found by name or given. `token_embeddings` is a cache of layer 0 made by the
-    original software; the model then reads the vocabulary's words alone. Settings: state, precision, device,
+    original software; the model then reads the vocabulary's words alone. `prefix` chooses among several ELMos in one
+    AllenNLP state. Settings: state, precision, device,
     threads, batch_tokens, batch_rows.
     """
     chosen = parse(LoadSettings, settings, "load", ConfigError)
     if path is None:
         warnings.warn(bundled.NOTICE, stacklevel=2)
         return Model(bundled.stand_in(), chosen)
-    saved = models.read(Path(path), _path(options), _path(vocabulary), _path(softmax))
+    saved = models.read(Path(path), _path(options), _path(vocabulary), _path(softmax), prefix)
     if token_embeddings is not None:
-        saved = bilm.with_token_embeddings(saved, Path(token_embeddings))
+        # The warm state comes from the characters: its text may have words that the vocabulary lacks.
+        saved = bilm.with_token_embeddings(Model(saved, chosen).saved(), Path(token_embeddings))
     return Model(saved, chosen)
 
 

@@ -3,8 +3,10 @@
 N sentences, B of one batch, T tokens, L layers, P projection, D = 2P.
 """
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,13 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.config import STATES, Dtype, Layer, LoadSettings, ModelConfig, StatePolicy, choose
-from stelmo.embed import batches, engine, start
+from stelmo.embed import batches, engine, lm, start
 from stelmo.embed.sentences import checked
-from stelmo.errors import ConfigError, DataError
+from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.model import state as states
+from stelmo.model.bilm import BiLM
+from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
 from stelmo.store import models
-from stelmo.store.saved import SavedModel
+from stelmo.store.saved import Mix, SavedModel
 from stelmo.text.vocabulary import Vocabulary
 
 Array = NDArray[Any]
@@ -38,9 +42,9 @@ class Model:
         self.stored_dtype = str(saved.dtype).removeprefix("torch.")
         dtype = getattr(torch, self.settings.precision)
         device = _available(self.settings.device)
-        self.bilm = saved.bilm.to(device, dtype)
-        self.word_ids = engine.word_ids(saved.config, saved.vocabulary)
-        self._saved = saved
+        self.bilm = _converted(saved.bilm, device, dtype)
+        self.word_ids = engine.word_ids(saved.config, saved.vocabulary, saved.alphabet)
+        self._saved = replace(saved, bilm=self.bilm)
         self._warm = None if saved.start is None else saved.start.to(device, dtype)
 
     @property
@@ -50,6 +54,11 @@ class Model:
     @property
     def vocabulary(self) -> Vocabulary | None:
         return self._saved.vocabulary
+
+    @property
+    def mixes(self) -> tuple[Mix, ...]:
+        """What a task learned of the layers, where the model comes out of a trained task's file."""
+        return self._saved.mixes
 
     def embed(self, sentences: Sentences, layer: Layer = "mean", state: StatePolicy | None = None) -> list[Array]:
         """Lists of tokens → a (T, 2P) array each, in input order. Layer: "mean", "top", or 0 … L."""
@@ -103,6 +112,27 @@ class Model:
             raise DataError("warm_up: no sentences; expected a few of the kind the model was trained on")
         self._warm = start.warm_state(self.bilm, self.word_ids, found)
 
+    @cached_property
+    def softmax(self) -> Softmax:
+        """The language-model head, read when first used: it can be larger than the biLM."""
+        read = self._saved.read_softmax
+        if read is None:
+            raise ModelError(
+                "the model has no softmax, so it knows no probabilities; load it with softmax=… "
+                "(the file *_softmax_weights.hdf5 of the published models)"
+            )
+        return read().to(self.bilm.encoder.table.device, self.bilm.encoder.table.dtype)
+
+    def log_probs(self, sentences: Sentences, state: StatePolicy | None = None) -> "list[lm.LogProbs]":
+        """Lists of tokens → the log-probability of each word in each direction, full softmax."""
+        return lm.log_probs(self, self.softmax, sentences, state)
+
+    def substitutes(
+        self, sentence: Sequence[str], position: int, k: int = 10, state: StatePolicy | None = None
+    ) -> "list[lm.Substitute]":
+        """The k words that fit best at a position (from 0), by what stands left and right of it."""
+        return lm.substitutes(self, self.softmax, sentence, position, k, state)
+
     @torch.inference_mode()
     def token_vectors(self, words: Sequence[str]) -> Array:
         """Words → (U, P): the token layer, one half of layer 0."""
@@ -116,7 +146,7 @@ class Model:
         self,
         path: str | Path,
         *,
-        format: str = "stelmo",  # noqa: A002
+        format: str = "stelmo",
         dtype: str | None = None,
         token_embeddings: bool = False,
         overwrite: bool = False,
@@ -142,7 +172,7 @@ class Model:
 
         return from_pretrained(name, **settings)
 
-    def _vocabulary_vectors(self, format: str) -> Array:  # noqa: A002
+    def _vocabulary_vectors(self, format: str) -> Array:
         if format != "bilm" or self.vocabulary is None:
             raise ConfigError("token_embeddings: a file of the bilm format, for a model that has a vocabulary")
         return self.token_vectors(self.vocabulary.words)
@@ -162,7 +192,8 @@ class Model:
         self, sentences: list[Sequence[str]], reduce: Reduce, state: State | None, rows: int
     ) -> tuple[list[Array], State]:
         results: list[Array] = []
-        state = self.bilm.zero_state(0) if state is None else state
+        zeros = self.bilm.zero_state(0)
+        state = zeros if state is None else state.to(zeros.h.device, zeros.h.dtype)
         for positions in batches.in_order(len(sentences), rows):
             batch = [sentences[position] for position in positions]
             state = states.grow(state, len(batch))
@@ -194,6 +225,14 @@ def picking(layer: Layer, depth: int) -> Reduce:
 def mean_of_tokens(vectors: Tensor) -> Tensor:
     """(…, T, D) → (…, D) over the tokens that are there; of none: zeros."""
     return vectors.sum(-2) / max(1, vectors.shape[-2])
+
+
+def _converted(bilm: BiLM, device: torch.device, dtype: torch.dtype) -> BiLM:
+    """The biLM where and in what it computes; the one given stays as it is."""
+    table = bilm.encoder.table
+    if table.dtype == dtype and table.device == device:
+        return bilm
+    return copy.deepcopy(bilm).to(device, dtype)
 
 
 def _array(tensor: Tensor) -> Array:

@@ -13,7 +13,7 @@ import torch
 
 from stelmo.config import LoadSettings, OutputSettings
 from stelmo.embed.model import Array, Model, Reduce, all_layers, mean_of_tokens, picking
-from stelmo.errors import DataError, OutputError
+from stelmo.errors import DataError, OutputError, StelmoError
 from stelmo.model.state import State
 from stelmo.store import atomic, blocks, vectors
 from stelmo.store.blocks import Block
@@ -35,7 +35,12 @@ def embed_to_file(
     kind = refuse_output(path, overwrite)
     about = _about(model, settings)
     work = _working_folder(path, about, overwrite)
-    files = list(_finished_blocks(model, sentences, settings, work, advance))
+    try:
+        named = _as_keys(sentences) if settings.use_sentence_keys else sentences
+        files = list(_finished_blocks(model, named, settings, work, advance))
+    except StelmoError:
+        _remove_if_nothing_is_finished(work)
+        raise
     if not files:
         atomic.remove(work)
         raise DataError("the input holds no sentence; nothing was written")
@@ -60,6 +65,18 @@ def stream(model: Model, sentences: Iterable[Sentence], settings: OutputSettings
     for block in _cut(sentences, settings.block_tokens, model.settings):
         arrays, carried = model.run([sentence.tokens for sentence in block], reduce, carried=carried)
         yield from zip(block, arrays, strict=True)
+
+
+def _as_keys(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    """Sentences that can name their datasets, each once; it takes remembering them all."""
+    first: dict[str, str] = {}
+    for sentence in sentences:
+        text, where = " ".join(sentence.tokens), f"{sentence.source}:{sentence.line}"
+        vectors.refuse_as_key(text, where)
+        if text in first:
+            raise DataError(f"{where}: the same sentence as {first[text]}; a key is there once, so number them")
+        first[text] = where
+        yield sentence
 
 
 def reducing(settings: OutputSettings, depth: int) -> Reduce:
@@ -97,6 +114,11 @@ def _working_folder(path: Path, about: dict[str, Any], overwrite: bool) -> Path:
     with atomic.new_folder(work) as draft:
         (draft / note.name).write_text(json.dumps(about))
     return work
+
+
+def _remove_if_nothing_is_finished(work: Path) -> None:
+    if not any(work.glob("*.npz")):
+        atomic.remove(work)
 
 
 def _finished_blocks(

@@ -1,9 +1,12 @@
-"""What a caller passes as sentences → lists of tokens, or one clear refusal. Knows no model."""
+"""What a caller passes as sentences → lists of tokens or character ids, or one clear refusal. Knows no model."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from torch import Tensor
+
 from stelmo.errors import DataError
+from stelmo.text import chars
 
 WAY_OUT = "raw text goes through stelmo.tokenize(text) first"
 
@@ -19,6 +22,20 @@ def checked(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
     for number, sentence in enumerate(found):
         _check_sentence(number, sentence)
     return found
+
+
+def checked_ids(ids_BTC: Tensor, width: int) -> Tensor:
+    """Character ids of sentences without markers, as `chars.encode_sentences` makes them."""
+    if ids_BTC.dim() != 3 or ids_BTC.shape[2] != width or not ids_BTC.shape[0]:
+        raise DataError(
+            f"ids of shape {tuple(ids_BTC.shape)}; expected character ids (B, T, {width}) of at least one sentence"
+        )
+    if ids_BTC.numel() and not 0 <= int(ids_BTC.min()) <= int(ids_BTC.max()) < chars.ROWS:
+        raise DataError(f"ids hold {int(ids_BTC.min())} … {int(ids_BTC.max())}; character ids are 0 … {chars.ROWS - 1}")
+    there_BT = (ids_BTC > 0).any(-1)
+    if bool((there_BT[:, 1:] & ~there_BT[:, :-1]).any()):
+        raise DataError("ids with a row of zeros inside a sentence; zeros stand only past a sentence's end")
+    return ids_BTC.long()
 
 
 def _check_sentence(number: int, sentence: Any) -> None:

@@ -1,0 +1,37 @@
+"""README's snippets run and its commands are those that CI runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+import tiny
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+def test_readme_opens_with_the_two_commands():
+    main, test = blocks("sh")
+    assert "stelmo embed" in main
+    assert "pytest" in test
+    assert README.index("```sh") < README.index("##")
+
+
+@pytest.mark.parametrize("snippet", blocks("python"))
+def test_a_python_snippet_runs(snippet, tmp_path, monkeypatch):
+    tiny.folder(tmp_path / "my-model")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(snippet, names)
+    assert [vector.shape for vector in names["vectors"]] == [(5, 12), (3, 12)]
+    assert tuple(names["words"].shape) == (2, 5, 12)
+
+
+def test_every_file_is_in_the_tree():
+    source = Path(__file__).parents[2] / "src" / "stelmo"
+    tree = README[README.index("src/stelmo/") :]
+    for path in source.rglob("*.py"):
+        assert path.name.startswith("__") or path.parent.name in ("cli", "compat") or path.name in tree, path

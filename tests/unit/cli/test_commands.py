@@ -1,0 +1,253 @@
+"""The verbs: what they print and write, and one clear sentence with exit code 2 for what is wrong."""
+
+import gzip
+import json
+import lzma
+from functools import partial
+
+import commands
+import h5py
+import numpy as np
+import pytest
+import tiny
+import zstandard
+
+import stelmo
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    tiny.folder(tmp_path / "model")
+    return partial(commands.run, monkeypatch, capsys)
+
+
+@pytest.fixture
+def embed(call):
+    return partial(call, "embed", "--model", "model")
+
+
+def vectors_in(path):
+    with h5py.File(path) as file:
+        return [file[str(number)][...] for number in range(len(file) - 1)]
+
+
+def test_help_has_an_example_for_every_verb(call):
+    assert "Example" in call("--help").out
+    for verb in ("embed", "convert", "info"):
+        done = call(verb, "--help")
+        assert done.code == 0
+        assert "Example: stelmo" in done.out
+
+
+def test_the_version_is_the_package_s(call):
+    assert call("--version").out.strip() == f"stelmo {stelmo.__version__}"
+
+
+def test_a_sentence_becomes_a_table_of_its_words(embed):
+    done = embed("The bank raised its rates.")
+    assert done.code == 0
+    words = [line.split()[0] for line in done.out.splitlines()[1:7]]
+    assert words == ["The", "bank", "raised", "its", "rates", "."]
+    assert "12 numbers a word" in done.out
+
+
+def test_a_word_in_square_brackets_is_shown_as_it_is(embed):
+    assert "[bold]" in embed("a [bold] word", "--from", "tokens").out
+
+
+def test_many_sentences_make_a_short_table_and_say_so(embed):
+    done = embed(*["one word."] * 30)
+    assert "first 20 sentences" in done.err
+
+
+def test_sentences_can_be_compared_by_their_vectors(embed):
+    done = embed("The bank.", "A river.", "--sentence-vectors")
+    assert "A river ." in done.out
+    assert "numbers a sentence" in done.out
+
+
+def test_the_bundled_model_is_announced_as_a_stand_in(call):
+    done = call("embed", "Hello")
+    assert done.code == 0
+    assert "note: the bundled model is an untrained stand-in" in done.err
+
+
+def test_json_lines_go_to_standard_output(embed):
+    done = embed("The bank.", "-o", "-")
+    line = json.loads(done.out)
+    assert line["tokens"] == ["The", "bank", "."]
+    np.testing.assert_allclose(line["vectors"], tiny.model().embed([line["tokens"]])[0], atol=1e-6)
+
+
+COMPRESSORS = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.compress}
+INPUTS = {
+    "c.txt": "The bank. A river.\n",
+    "c.tok": "The bank .\nA river .\n",
+    "c.conllu": "# text = The bank.\n"
+    + "".join(f"{i}\t{w}" + "\t_" * 8 + "\n" for i, w in enumerate(["The", "bank", "."], 1))
+    + "\n"
+    + "".join(f"{i}\t{w}" + "\t_" * 8 + "\n" for i, w in enumerate(["A", "river", "."], 1))
+    + "\n",
+    "c.tsv": "The\tO\nbank\tB\n.\tO\n\nA\tO\nriver\tB\n.\tO\n",
+    "c.jsonl": '{"tokens": ["The", "bank", "."]}\n{"text": "A river."}\n',
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize("ending", COMPRESSORS)
+def test_every_input_format_gives_the_same_vectors(name, ending, embed, tmp_path):
+    (tmp_path / (name + ending)).write_bytes(COMPRESSORS[ending](INPUTS[name].encode()))
+    done = embed(name + ending, "-o", "v.hdf5")
+    assert done.code == 0, done.err
+    expected = tiny.model().embed([["The", "bank", "."], ["A", "river", "."]])
+    for found, vectors in zip(vectors_in("v.hdf5"), expected, strict=True):
+        np.testing.assert_allclose(found, vectors, atol=1e-6)
+
+
+def test_standard_input_is_read(embed):
+    done = embed("-o", "v.hdf5", stdin=b"The bank. A river.")
+    assert done.code == 0
+    assert len(vectors_in("v.hdf5")) == 2
+
+
+def test_blank_lines_of_tokenised_text_stay_in_step(embed, tmp_path):
+    (tmp_path / "c.tok").write_text("a b\n\nc\n")
+    embed("c.tok", "-o", "v.hdf5", "--forget-sentences", "--layer", "top")
+    with h5py.File("v.hdf5") as file:
+        assert [file[name].shape for name in "012"] == [(2, 12), (0, 12), (1, 12)]
+
+
+def test_several_files_and_sentences_come_one_after_another(embed, tmp_path):
+    (tmp_path / "c.tok").write_text("a\nb\n")
+    embed("c.tok", "The river.", "c.tok", "-o", "v.jsonl")
+    tokens = [json.loads(line)["tokens"] for line in (tmp_path / "v.jsonl").read_text().splitlines()]
+    assert tokens == [["a"], ["b"], ["The", "river", "."], ["a"], ["b"]]
+
+
+def test_moses_contractions_can_be_asked_for(embed):
+    tokens = json.loads(embed("Don't!", "--contractions", "moses", "-o", "-").out)["tokens"]
+    assert tokens == ["Don", "'t", "!"]
+
+
+@pytest.mark.parametrize(("flag", "pick"), [("all", slice(None)), ("top", 2), ("average", None)])
+def test_the_flags_of_the_old_command_write_its_file(flag, pick, call, tmp_path):
+    call("convert", "model", "published", "--to", "bilm")
+    (tmp_path / "lines.txt").write_text("the bank .\na river .\n")
+    weights = ["--weight-file", "published/weights.hdf5", "--options-file", "published/options.json"]
+    done = call("embed", "lines.txt", "v.hdf5", f"--{flag}", *weights, "--batch-size", 2, "--cuda-device", -1)
+    assert done.code == 0, done.err
+    layers = tiny.model().layers([["the", "bank", "."], ["a", "river", "."]])
+    for found, expected in zip(vectors_in("v.hdf5"), layers, strict=True):
+        np.testing.assert_allclose(found, expected.mean(0) if pick is None else expected[pick], atol=1e-5)
+
+
+def test_sentences_can_be_the_keys(embed, tmp_path):
+    (tmp_path / "c.tok").write_text("the bank .\na river .\n")
+    assert embed("c.tok", "-o", "v.hdf5", "--use-sentence-keys").code == 0
+    with h5py.File("v.hdf5") as file:
+        assert sorted(file) == ["a river .", "the bank ."]
+
+
+@pytest.mark.parametrize("line", ["a/b", "the bank .", ""])
+def test_a_sentence_that_cannot_be_a_key_is_refused(line, embed, tmp_path):
+    (tmp_path / "c.tok").write_text(f"the bank .\n{line}\n")
+    done = embed("c.tok", "-o", "v.hdf5", "--use-sentence-keys")
+    assert done.code == 2
+    assert "c.tok:2" in done.err
+
+
+@pytest.mark.parametrize(
+    "flags", [["--all", "--top"], ["--weight-file", "other"], ["--all", "--batch-size", "0"]], ids=str
+)
+def test_old_flags_at_odds_are_refused(flags, embed, tmp_path):
+    (tmp_path / "c.tok").write_text("a\n")
+    assert embed("c.tok", "v.hdf5", *flags).code == 2
+
+
+def test_convert_and_info_go_there_and_back(call, tmp_path):
+    assert call("convert", "model", "published", "--to", "bilm", "--token-embeddings").code == 0
+    assert call("convert", "published", "again", "--dtype", "float16").code == 0
+    done = call("info", "again")
+    assert "stelmo folder" in done.out
+    assert "float16" in done.out
+    assert "3 layers of 12 numbers" in done.out
+    assert "bilm HDF5" in call("info", "published").out
+    assert (tmp_path / "published" / "token_embeddings.hdf5").is_file()
+
+
+@pytest.mark.parametrize("ending", ["hdf5", "npz", "parquet"])
+def test_info_knows_files_of_vectors(ending, embed, call):
+    embed("The bank. A river.", "-o", f"v.{ending}")
+    done = call("info", f"v.{ending}")
+    assert done.code == 0
+    assert done.out.startswith("format         vectors")
+    assert "sentences      2" in done.out
+
+
+def write(name, data):
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+def nothing(folder):
+    pass
+
+
+WRONG = {
+    "a missing file": (nothing, ["missing.txt"], "missing.txt: no such file"),
+    "an empty file": (write("e.txt", b""), ["e.txt"], "no sentence"),
+    "an empty file to a file": (write("e.txt", b"\n\n"), ["e.txt", "-o", "v.npz"], "no sentence"),
+    "a binary file": (write("b.txt", bytes(range(256))), ["b.txt"], "b.txt:2: byte 0x80"),
+    "UTF-16": (write("u.txt", "bank".encode("utf-16")), ["u.txt"], "UTF-16"),
+    "invalid UTF-8 in line 3": (write("l.tok", b"a\nb\nc \xff\n"), ["l.tok", "-o", "v.npz"], "l.tok:3"),
+    "a cut gz": (write("z.gz", gzip.compress(b"a b\n" * 99)[:-9]), ["z.gz", "-o", "v.npz"], "z.gz"),
+    "bad CoNLL-U": (write("c.conllu", b"1\tThe\n"), ["c.conllu"], "c.conllu:1"),
+    "bad JSON": (write("j.jsonl", b'{"text": 3}\n'), ["j.jsonl"], "j.jsonl:1"),
+    "no such column": (write("c.tsv", b"a\tb\n"), ["c.tsv", "--column", "7"], "c.tsv:1"),
+    "a folder": (lambda folder: (folder / "d").mkdir(), ["d"], "d: "),
+    "an unknown ending": (nothing, ["a b", "-o", "v.doc"], "unknown ending '.doc'"),
+    "an output that exists": (write("v.npz", b""), ["a b", "-o", "v.npz"], "--overwrite"),
+    "an output in no folder": (nothing, ["a b", "-o", "no/v.npz"], "no folder"),
+    "an unknown layer": (nothing, ["a b", "--layer", "9"], "layer: 9"),
+    "a layer of no name": (nothing, ["a b", "--layer", "bottom"], "layer"),
+    "all layers in a table": (nothing, ["a b", "--layer", "all"], "-o FILE"),
+    "an unknown state": (nothing, ["a b", "--state", "hot"], "state"),
+    "an unknown number type": (nothing, ["a b", "--dtype", "int3"], "dtype"),
+    "no threads": (nothing, ["a b", "--threads", "0"], "threads"),
+    "an unknown format": (nothing, ["a b", "--from", "docx"], "--from"),
+    "an unknown contraction": (nothing, ["a b", "--contractions", "dada"], "contractions"),
+    "a device that is not there": (nothing, ["a b", "--device", "cuda:77"], "device"),
+    "an unknown option": (nothing, ["a b", "--colour"], "colour"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("prepare", "arguments", "message"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_said_in_one_sentence_and_nothing_is_left(prepare, arguments, message, embed, tmp_path):
+    prepare(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    done = embed(*arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["embed", "a b", "--model", "nowhere"],
+        ["info", "nowhere"],
+        ["info", "."],
+        ["convert", "nowhere", "there"],
+        ["convert", "model", "model"],
+        ["convert", "model", "there", "--to", "pdf"],
+        ["convert", "model", "there", "--dtype", "int3"],
+        ["convert", "model", "there", "--token-embeddings"],
+        ["embed", "--model", "model"],
+    ],
+)
+def test_every_verb_refuses_with_one_line(arguments, call, tmp_path):
+    done = call(*arguments)
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert not (tmp_path / "there").exists()

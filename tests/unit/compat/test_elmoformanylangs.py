@@ -1,0 +1,62 @@
+"""`Embedder`: every output layer against plain NumPy, the same in any order."""
+
+import numpy as np
+import oracle
+import pytest
+
+import stelmo
+from stelmo.compat.elmoformanylangs import Embedder
+from stelmo.errors import ConfigError, DataError, ModelError
+
+OPTIONS = oracle.options()
+ARRAYS = oracle.random_weights(OPTIONS)
+SENTENCES = [["今", "天", "天氣", "真", "好"], ["潮水"], [], ["退", "了"]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model")
+    oracle.write(path, OPTIONS, ARRAYS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def embedder(folder):
+    return Embedder(folder, batch_size=2, precision="float64")
+
+
+@pytest.mark.parametrize(
+    ("output_layer", "of"),
+    [(-1, lambda layers: layers.mean(0)), (-2, lambda layers: layers)]
+    + [(number, lambda layers, number=number: layers[number]) for number in range(3)],
+)
+def test_every_output_layer_is_what_numpy_computes(embedder, folder, output_layer, of):
+    start = stelmo.load(folder, precision="float64").start_state("warm")
+    warm = start.h[:, :, 0].numpy(), start.c[:, :, 0].numpy()
+    found = embedder.sents2elmo(SENTENCES, output_layer)
+    assert isinstance(found, list)
+    for single, tokens in zip(found, SENTENCES, strict=True):
+        np.testing.assert_allclose(single, of(oracle.layers(OPTIONS, ARRAYS, tokens, warm)), atol=1e-12)
+
+
+def test_the_mean_is_the_default_and_order_and_calls_change_nothing(embedder):
+    first, again = embedder.sents2elmo(SENTENCES), embedder.sents2elmo(SENTENCES[::-1])[::-1]
+    for left, right in zip(first, again, strict=True):
+        np.testing.assert_allclose(left, right, atol=1e-12)
+    np.testing.assert_allclose(first[0], embedder.sents2elmo(SENTENCES, -1)[0])
+
+
+def test_no_sentences_give_no_arrays(embedder):
+    assert embedder.sents2elmo([]) == []
+
+
+def test_what_cannot_be_done_is_refused(embedder, folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match=r"zht\.model: no such file or folder"):
+        Embedder()
+    with pytest.raises(ConfigError, match="output_layer: 3 is not one of -2, -1, 0, 1, 2"):
+        embedder.sents2elmo(SENTENCES, 3)
+    with pytest.raises(DataError, match="is the string"):
+        embedder.sents2elmo(["a sentence"])
+    with pytest.raises(ConfigError, match="batch_rows"):
+        Embedder(folder, batch_size=0)

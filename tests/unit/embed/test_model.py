@@ -1,0 +1,173 @@
+"""`Model` and `load`: shapes, order, layers, and what is refused at the door."""
+
+import warnings
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+import stelmo
+from stelmo.config import LoadSettings
+from stelmo.embed.model import Model
+from stelmo.errors import ConfigError, DataError, ModelError
+
+SENTENCES = [["The", "bank", "."], [], ["a"], ["the", "river", "bank", "."], ["The", "bank", "."]]
+
+
+def test_vectors_come_in_input_order_with_duplicates_and_empty_sentences():
+    vectors = tiny.model().embed(SENTENCES)
+    assert [vector.shape for vector in vectors] == [(3, 12), (0, 12), (1, 12), (4, 12), (3, 12)]
+    assert all(vector.dtype == np.float32 for vector in vectors)
+    np.testing.assert_allclose(vectors[0], vectors[4], atol=1e-6)
+
+
+def test_a_layer_is_what_layers_has_at_its_place():
+    model = tiny.model()
+    layers = model.layers(SENTENCES)
+    for number in range(3):
+        for chosen, all_of_it in zip(model.embed(SENTENCES, layer=number), layers, strict=True):
+            np.testing.assert_array_equal(chosen, all_of_it[number])
+    np.testing.assert_array_equal(model.embed(SENTENCES, layer="top")[3], layers[3][2])
+    np.testing.assert_allclose(model.embed(SENTENCES)[3], layers[3].mean(0), atol=1e-6)
+
+
+def test_layer_0_is_the_token_layer_twice():
+    model = tiny.model()
+    token_layer = model.embed([["bank", "river"]], layer=0)[0]
+    np.testing.assert_array_equal(token_layer[:, :6], token_layer[:, 6:])
+    np.testing.assert_allclose(token_layer[:, :6], model.token_vectors(["bank", "river"]), rtol=1e-5)
+
+
+def test_a_sentence_vector_is_the_mean_over_its_own_tokens_alone():
+    model = tiny.model()
+    vectors = model.embed(SENTENCES)
+    found = model.sentence_vectors(SENTENCES)
+    assert found.shape == (5, 12)
+    np.testing.assert_allclose(found[3], vectors[3].mean(0), atol=1e-6)
+    np.testing.assert_array_equal(found[1], 0)
+
+
+def test_nothing_in_is_nothing_out():
+    model = tiny.model()
+    assert model.embed([]) == []
+    assert model.sentence_vectors([]).shape == (0, 12)
+    assert model.carry([])[0] == []
+
+
+def test_results_do_not_keep_their_batch_alive():
+    vector = tiny.model().layers(SENTENCES)[2]
+    assert vector.base is None
+    assert vector.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("The bank .", r"stelmo\.tokenize"),
+        (["The bank .", "A river ."], "sentence 0 is the string"),
+        (["The", "bank"], "one sentence alone goes in as"),
+        ([["a"], ["b", 3]], "sentence 1, token 1 is int 3"),
+        ([["a", None]], "token 1 is NoneType"),
+        ([["a"], None], "sentence 1 is NoneType"),
+        ([[b"a"]], "token 0 is bytes"),
+        (7, "no list of sentences"),
+    ],
+)
+def test_what_is_not_tokens_is_refused_with_the_way_out(given, message):
+    with pytest.raises(DataError, match=message):
+        tiny.model().embed(given)
+
+
+@pytest.mark.parametrize("layer", ["middle", "all", 3, -1, 1.5, None])
+def test_a_layer_that_is_not_there_is_refused(layer):
+    with pytest.raises(ConfigError, match="layer"):
+        tiny.model().embed([["a"]], layer=layer)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"state": "lukewarm"}, {"precision": "int3"}, {"threads": 0}, {"colour": "red"}, {"batch_tokens": -1}],
+)
+def test_an_unknown_setting_is_refused(settings, tmp_path):
+    with pytest.raises(ConfigError, match=next(iter(settings))):
+        stelmo.load(tiny.folder(tmp_path / "m"), **settings)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta-physics"])
+def test_a_device_that_is_not_there_is_refused(device):
+    with pytest.raises(ConfigError, match="device"):
+        tiny.model(device=device)
+
+
+def test_threads_are_honoured():
+    before = torch.get_num_threads()
+    try:
+        tiny.model(threads=1)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_very_long_words_and_sentences_work():
+    model = tiny.model()
+    long_word, long_sentence = model.embed([["x" * 200_000], ["bank"] * 5_000])
+    assert long_word.shape == (1, 12)
+    assert long_sentence.shape == (5_000, 12)
+    assert np.isfinite(long_sentence).all()
+
+
+def test_the_bundled_model_says_that_it_is_untrained_and_is_always_the_same():
+    with pytest.warns(UserWarning, match="untrained stand-in"):
+        first = stelmo.load()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        second = stelmo.load()
+    np.testing.assert_array_equal(first.embed([["bank"]])[0], second.embed([["bank"]])[0])
+
+
+def test_pretrained_names_work_on_a_folder(tmp_path):
+    model = tiny.model()
+    model.save_pretrained(tmp_path / "m")
+    again = stelmo.Model.from_pretrained(tmp_path / "m", precision="float64")
+    np.testing.assert_allclose(again.embed([["bank"]])[0], model.embed([["bank"]])[0], atol=1e-5)
+
+
+def hub_cache(cache, name):
+    """A model as the hub's client keeps it after a download."""
+    home = cache / f"models--{name.replace('/', '--')}"
+    (home / "refs").mkdir(parents=True)
+    (home / "refs" / "main").write_text("abc123")
+    (home / "snapshots").mkdir()
+    tiny.folder(home / "snapshots" / "abc123")
+
+
+def test_a_hub_name_is_read_from_its_cache_without_a_network(tmp_path, monkeypatch):
+    hub_cache(tmp_path, "someone/elmo-tiny")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    model = stelmo.from_pretrained("someone/elmo-tiny", local_files_only=True)
+    assert model.config == tiny.CONFIG
+
+
+@pytest.mark.parametrize("name", ["someone/not-there", "no such/folder/at all"])
+def test_a_hub_name_that_is_not_in_the_cache_is_refused(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ModelError, match="no such folder"):
+        stelmo.from_pretrained(name, local_files_only=True)
+
+
+def test_load_never_takes_a_missing_path_for_a_hub_name():
+    with pytest.raises(ModelError, match="no such file or folder"):
+        stelmo.load("someone/elmo-tiny")
+
+
+def test_a_model_in_another_precision_leaves_the_first_as_it_is():
+    first = tiny.model(precision="float32")
+    Model(first.saved(), LoadSettings(precision="float64"))
+    assert first.embed([["a"]])[0].dtype == np.float32
+
+
+def test_a_carried_state_of_another_precision_is_converted():
+    _, state = tiny.model(precision="float64").carry([["a"]])
+    layers, _ = tiny.model(precision="float32").carry([["a"]], state)
+    assert layers[0].dtype == np.float32
