@@ -13,7 +13,9 @@ from torch import Tensor
 from stelmo.config import CodePointInput, ModelConfig, WordInput
 from stelmo.errors import ModelError
 from stelmo.model.bilm import BiLM
+from stelmo.model.encoder import CharCnn
 from stelmo.model.state import State
+from stelmo.ops import reference
 from stelmo.text import chars, codepoints
 from stelmo.text.codepoints import Alphabet
 from stelmo.text.vocabulary import Vocabulary
@@ -85,10 +87,10 @@ def batch_of_ids(chars_BTC: Tensor) -> Batch:
     return Batch(ids_UC, index_BT.view(padded_BTC.shape[:2]), lengths_B + 2)
 
 
-def token_vectors(bilm: BiLM, ids_U: Tensor) -> Tensor:
+def token_vectors(bilm: BiLM, ids_U: Tensor, char_cnn: CharCnn = reference.char_cnn) -> Tensor:
     """Ids of words → layer 0 (U, P), on the model's device."""
     device = bilm.encoder.table.device
-    return torch.cat([bilm.encoder(part.to(device)) for part in torch.split(ids_U, ENCODED_TOGETHER)])
+    return torch.cat([bilm.encoder(part.to(device), char_cnn) for part in torch.split(ids_U, ENCODED_TOGETHER)])
 
 
 def layers(bilm: BiLM, batch: Batch, start: State) -> tuple[Tensor, State]:

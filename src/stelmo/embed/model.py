@@ -17,6 +17,7 @@ from torch import Tensor
 
 from stelmo.config import STATES, Dtype, Layer, LoadSettings, ModelConfig, StatePolicy, choose
 from stelmo.embed import batches, engine, lm, start
+from stelmo.embed.bulk import Bulk
 from stelmo.embed.sentences import checked
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.model import state as states
@@ -45,6 +46,7 @@ class Model:
         self.bilm = _converted(saved.bilm, device, dtype)
         self.word_ids = engine.word_ids(saved.config, saved.vocabulary, saved.alphabet)
         self._saved = replace(saved, bilm=self.bilm)
+        self._engine: Bulk | None = None
         self._warm = None if saved.start is None else saved.start.to(device, dtype)
 
     @property
@@ -92,6 +94,11 @@ class Model:
         if policy == "carry":
             return self._in_order(found, reduce, carried, self.settings.batch_rows)
         return self._by_length(found, reduce, self.start_state(policy)), None
+
+    def forget_words(self) -> None:
+        """Compute every word's token vector anew. The last bit of one can depend on which words came with it."""
+        if self._engine is not None:
+            self._engine.forget_words()
 
     def start_state(self, policy: StatePolicy) -> State:
         """The row that every sentence starts from: zeros, or the model's fixed warm state."""
@@ -181,11 +188,22 @@ class Model:
     def _by_length(self, sentences: list[Sequence[str]], reduce: Reduce, row: State) -> list[Array]:
         results: dict[int, Array] = {}
         lengths = [len(sentence) + 2 for sentence in sentences]
+        run = self._bulk if self.bilm.encoder.table.device.type == "cpu" else self._plain
         for positions in batches.by_length(lengths, self.settings.batch_tokens):
-            batch = [sentences[position] for position in positions]
-            vectors, _ = self._batch(batch, reduce, row.expand(len(batch)))
+            vectors = run([sentences[position] for position in positions], reduce, row)
             results.update(zip(positions, vectors, strict=True))
         return [results[position] for position in range(len(sentences))]
+
+    def _plain(self, batch: list[Sequence[str]], reduce: Reduce, row: State) -> list[Array]:
+        return self._batch(batch, reduce, row.expand(len(batch)))[0]
+
+    def _bulk(self, batch: list[Sequence[str]], reduce: Reduce, row: State) -> list[Array]:
+        """On the engine: sentences longest first, so empty ones stand at the end."""
+        if self._engine is None or self._engine.is_stale(self.bilm):
+            self._engine = Bulk(self.bilm, self.word_ids)
+        lengths = [len(sentence) for sentence in batch]
+        layers_LND = self._engine.run(batch, row)
+        return [_array(reduce(part_LTD)).copy() for part_LTD in torch.split(layers_LND, lengths, 1)]
 
     @torch.inference_mode()
     def _in_order(

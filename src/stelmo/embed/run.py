@@ -136,6 +136,7 @@ def _finished_blocks(
         if reusing:
             carried = _state(blocks.carried(file))
         else:
+            model.forget_words()  # so that a block has the same bits whether or not others ran before it
             arrays, carried = model.run([sentence.tokens for sentence in block], reduce, carried=carried)
             narrowed = [array.astype(settings.dtype) for array in arrays]
             blocks.write(Block(block, narrowed, _arrays(carried)), file)

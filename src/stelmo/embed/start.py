@@ -20,7 +20,7 @@ WARM_UP = [
 ]
 
 
-@torch.inference_mode()
+@torch.no_grad()  # not inference_mode: the state may start a network that is trained
 def warm_state(bilm: BiLM, ids_of: engine.WordIds, sentences: Sequence[engine.Words]) -> State:
     """The mean over a few sentences of the state after each, every one begun where another ended."""
     sentences = list(sentences)

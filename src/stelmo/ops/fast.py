@@ -1,0 +1,165 @@
+"""The functions of `reference`, arranged for speed without gradients: equal values, other order. Knows no modules.
+
+Sentences of a batch stand longest first and are *packed*: step t holds the rows that are that long, so there is no
+padding to compute. B sentences, N packed tokens, C characters, E character width, F filters, D input width,
+P projection, H cells, h cells of one block, U distinct words.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from stelmo.ops.reference import FORGET_BIAS, Clips, LstmWeights
+
+_GATES = [0, 2, 3, 1]  # i, f, o, j out of i, j, f, o
+CELLS_TOGETHER = 1024  # their gates stay in the cache between product and rest; more, smaller blocks cost calls
+
+
+class Block(NamedTuple):
+    """Some cells of a layer. Gates stand in the order i, f, o, j: one sigmoid over the first three."""
+
+    input_D4h: Tensor
+    state_P4h: Tensor
+    bias_4h: Tensor
+
+
+class PackedWeights(NamedTuple):
+    blocks: list[Block]
+    projection_HP: Tensor | None
+    clips: Clips
+
+
+Fill = Callable[[int, int, int, Tensor], None]  # (block, first, last packed token, out): the input's half of the gates
+
+
+def pack(weights: LstmWeights, clips: Clips, cells: int = CELLS_TOGETHER) -> PackedWeights:
+    """Weights cut into blocks of cells, the forget bias put in."""
+    kernel_K4H = weights.kernel.reshape(len(weights.kernel), 4, -1)[:, _GATES]
+    bias_4H = weights.bias.reshape(4, -1)[_GATES]
+    bias_4H[1] += FORGET_BIAS
+    inputs = len(kernel_K4H) - _width(weights)
+    blocks = []
+    for start in range(0, bias_4H.shape[1], cells):
+        kernel_K4h = kernel_K4H[:, :, start : start + cells].flatten(1)
+        bias_4h = bias_4H[:, start : start + cells].flatten()
+        blocks.append(Block(kernel_K4h[:inputs].contiguous(), kernel_K4h[inputs:].contiguous(), bias_4h))
+    return PackedWeights(blocks, weights.projection_HP, clips)
+
+
+def _width(weights: LstmWeights) -> int:
+    return len(weights.bias) // 4 if weights.projection_HP is None else weights.projection_HP.shape[1]
+
+
+def from_table(tables: Sequence[Tensor], index_N: Tensor) -> Fill:
+    """The input's half of the gates, where a word's is known: one row of a table for each distinct word."""
+
+    def fill(block: int, first: int, last: int, out: Tensor) -> None:
+        torch.index_select(tables[block], 0, index_N[first:last], out=out)
+
+    return fill
+
+
+def from_outputs(x_ND: Tensor, weights: PackedWeights) -> Fill:
+    """The same from the outputs of the layer below."""
+
+    def fill(block: int, first: int, last: int, out: Tensor) -> None:
+        torch.addmm(weights.blocks[block].bias_4h, x_ND[first:last], weights.blocks[block].input_D4h, out=out)
+
+    return fill
+
+
+def gate_tables(x_UD: Tensor, weights: PackedWeights) -> list[Tensor]:
+    """The input's half of the gates for each distinct word, block by block: (U, 4h)."""
+    return [torch.addmm(block.bias_4h, x_UD, block.input_D4h) for block in weights.blocks]
+
+
+def lstm(
+    fill: Fill, sizes: Sequence[int], weights: PackedWeights, h_BP: Tensor, c_BH: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One layer over packed sentences → packed outputs (N, P) and the state of each row at its own end.
+
+    `sizes` says how many rows each step has; they never grow.
+    """
+    h_BP, m_BH = h_BP.clone(), torch.empty_like(c_BH)
+    cells = weights.blocks[0].state_P4h.shape[1] // 4
+    c_blocks = [part.clone(memory_format=torch.contiguous_format) for part in torch.split(c_BH, cells, 1)]
+    gates_B4h = c_BH.new_empty(len(c_BH), 4 * cells)
+    y_NP = h_BP.new_empty(sum(sizes), h_BP.shape[1])
+    first = 0
+    for rows in sizes:
+        for number, (block, c_Bh) in enumerate(zip(weights.blocks, c_blocks, strict=True)):
+            gates_n4h = gates_B4h[:rows, : block.state_P4h.shape[1]]
+            fill(number, first, first + rows, gates_n4h)
+            gates_n4h.addmm_(h_BP[:rows], block.state_P4h)
+            start = number * cells
+            _cells(gates_n4h, c_Bh[:rows], m_BH[:rows, start : start + c_Bh.shape[1]], weights.clips.cell)
+        _project(m_BH[:rows], weights, h_BP[:rows])
+        y_NP[first : first + rows] = h_BP[:rows]
+        first += rows
+    return y_NP, h_BP, torch.cat(c_blocks, 1)
+
+
+def _cells(gates_n4h: Tensor, c_nh: Tensor, m_nh: Tensor, limit: float | None) -> None:
+    """c = clip(σ(f) ⊙ c + σ(i) ⊙ tanh(j)),  m = σ(o) ⊙ tanh(c), in place."""
+    width = c_nh.shape[1]
+    gates_n4h[:, : 3 * width].sigmoid_()
+    i, f, o, j = torch.split(gates_n4h, width, 1)
+    c_nh.mul_(f).addcmul_(i, j.tanh_())
+    if limit is not None:
+        c_nh.clamp_(-limit, limit)
+    torch.tanh(c_nh, out=m_nh)
+    m_nh.mul_(o)
+
+
+def _project(m_nH: Tensor, weights: PackedWeights, out_nP: Tensor) -> None:
+    if weights.projection_HP is None:
+        out_nP.copy_(m_nH)
+        return
+    torch.mm(m_nH, weights.projection_HP, out=out_nP)
+    if weights.clips.projection is not None:
+        out_nP.clamp_(-weights.clips.projection, weights.clips.projection)
+
+
+WORDS_TOGETHER = 64  # windows of so many words stay in the processor's cache between the product and the maximum
+
+
+def char_cnn(
+    chars_NC: Tensor, table: Tensor, kernels: Sequence[Tensor], biases: Sequence[Tensor], activation: str
+) -> Tensor:
+    """Character ids → (N, F), as `reference.char_cnn`.
+
+    All filters are one matrix, each padded with zeros to the widest. Where a row ends in one and the same id, as words
+    do in padding, windows that begin there are all alike, so one of them stands for all.
+    """
+    widest = max(map(len, kernels))
+    padded = [torch.nn.functional.pad(kernel, (0, 0, 0, 0, 0, widest - len(kernel))) for kernel in kernels]
+    kernel_KF = torch.cat(padded, 2).flatten(0, 1)
+    lengths_N = _before_the_tail(chars_NC)
+    x_NF = table.new_empty(len(chars_NC), kernel_KF.shape[1])
+    for rows in torch.split(lengths_N.argsort(), WORDS_TOGETHER):
+        width = int(lengths_N[rows].max()) + widest
+        if width <= chars_NC.shape[1]:
+            x_NF[rows] = _strongest(torch.nn.functional.embedding(chars_NC[rows, :width], table), kernel_KF)
+        else:  # no room for a window of the tail alone: every filter has a last window of its own
+            x_NF[rows] = _strongest_of_each(torch.nn.functional.embedding(chars_NC[rows], table), kernels)
+    activate = {"relu": torch.relu_, "tanh": torch.tanh_}[activation]
+    return activate(x_NF.add_(torch.cat(list(biases))))
+
+
+def _before_the_tail(chars_NC: Tensor) -> Tensor:
+    """How many ids of each row stand before the run of equal ones at its end."""
+    places_C = torch.arange(1, chars_NC.shape[1] + 1, device=chars_NC.device)
+    return torch.where(chars_NC != chars_NC[:, -1:], places_C, 0).amax(1)
+
+
+def _strongest(x_NCE: Tensor, kernel_KF: Tensor) -> Tensor:
+    windows_NpK = x_NCE.flatten(1).unfold(1, len(kernel_KF), x_NCE.shape[2])
+    products = windows_NpK.flatten(0, 1) @ kernel_KF
+    return products.view(*windows_NpK.shape[:2], -1).amax(1)
+
+
+def _strongest_of_each(x_NCE: Tensor, kernels: Sequence[Tensor]) -> Tensor:
+    x_NEC = x_NCE.transpose(1, 2)
+    return torch.cat([torch.conv1d(x_NEC, kernel.permute(2, 1, 0)).amax(-1) for kernel in kernels], -1)

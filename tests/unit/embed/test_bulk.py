@@ -1,0 +1,149 @@
+"""The engine against the reference: every architecture, state, batch and order; and what it remembers."""
+
+import os
+
+import efml_oracle
+import numpy as np
+import oracle
+import pytest
+import tiny
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shared import ENGLISH, loaded, needs_english
+
+import stelmo
+from stelmo.embed.bulk import RememberedWords, packed, shared_threads
+from stelmo.embed.model import all_layers
+
+ARCHITECTURES = {
+    "usual": oracle.options(highways=2),
+    "no skip": oracle.options(skip=False),
+    "tanh": oracle.options(activation="tanh"),
+    "three layers": oracle.options(layers=3),
+    "one layer": oracle.options(layers=1),
+    "no projections": oracle.options(cells=6, projection=6, filters=((1, 2), (2, 4))),
+    "no clips": oracle.options(cell_clip=None, proj_clip=None),
+    "word ids": oracle.options(filters=None),
+}
+WORDS = ["<S>", "</S>", "<UNK>", "the", "bank", "."]
+SENTENCES = st.lists(st.lists(st.sampled_from([*WORDS, "über", "日本語", "x" * 70, "", "🙂"]), max_size=9), max_size=9)
+TOLERANCE = {"float64": 1e-10, "float32": 2e-5}
+
+
+@torch.no_grad()
+def plain(model, sentences, state):
+    """The layers by `ops.reference`, sentence by sentence."""
+    row = model.start_state(state)
+    return [model._plain([words], all_layers, row)[0] for words in sentences]
+
+
+def assert_equal(found, expected, tolerance):
+    for ours, right in zip(found, expected, strict=True):
+        assert ours.shape == right.shape
+        np.testing.assert_allclose(ours, right, atol=tolerance, rtol=tolerance)
+
+
+MODELS = {
+    (name, precision): loaded(
+        options, oracle.random_weights(options, words=len(WORDS)), WORDS, precision=precision, batch_tokens=20
+    )
+    for name, options in ARCHITECTURES.items()
+    for precision in TOLERANCE
+}
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("precision", TOLERANCE)
+@pytest.mark.parametrize("state", ["fresh", "warm"])
+@settings(max_examples=15)
+@given(sentences=SENTENCES)
+def test_the_engine_is_the_reference(name, precision, state, sentences):
+    model = MODELS[name, precision]
+    assert_equal(model.layers(sentences, state), plain(model, sentences, state), TOLERANCE[precision])
+
+
+@pytest.mark.parametrize(("words", "characters"), [(4, 3), (4, 0), (0, 3)])
+def test_the_engine_reads_code_points_as_the_reference_does(words, characters, tmp_path):
+    description = efml_oracle.architecture(words, characters)
+    model = stelmo.load(efml_oracle.write(efml_oracle.random_model(description), tmp_path), precision="float64")
+    sentences = [["the", "tree"], ["木", "ü", "x" * 60], []]
+    assert_equal(model.layers(sentences), plain(model, sentences, "warm"), 1e-10)
+
+
+@needs_english
+def test_a_trained_model_gives_the_same_vectors_to_float32_rounding():
+    model = stelmo.load(ENGLISH)
+    sentences = stelmo.tokenize("The bank raised its rates. We sat on the bank of the river, watching boats. Yes!")
+    found, expected = model.layers(sentences), plain(model, sentences, "warm")
+    assert_equal(found, expected, 1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_any_number_of_threads_gives_the_same_and_is_put_back(threads):
+    model = MODELS["usual", "float64"]
+    sentences = [["the", "bank", "."], ["a"]]
+    expected = plain(model, sentences, "warm")
+    torch.set_num_threads(threads)
+    try:
+        assert_equal(model.layers(sentences), expected, 1e-10)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_a_model_that_learns_is_never_embedded_with_its_old_weights():
+    model = tiny.model(precision="float64")
+    before = model.embed([["bank"]])[0]
+    elmo = stelmo.Elmo(model, dropout=0.0, trainable=True)
+    optimiser = torch.optim.SGD(elmo.parameters(), lr=0.1)
+    elmo([["bank", "."]])[0].sum().backward()
+    optimiser.step()
+    after = model.embed([["bank"]])[0]
+    assert abs(after - before).max() > 1e-3
+    np.testing.assert_allclose(after, plain(model, [["bank"]], "warm")[0].mean(0), atol=1e-10)
+
+
+def test_a_forked_process_embeds_too():
+    model = tiny.model()
+    model.embed([["bank"]])
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if model.embed([["bank"]])[0].shape == (1, 12) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=9).map(lambda lengths: sorted(lengths, reverse=True)))
+def test_packing_puts_every_token_once_in_reading_order(lengths):
+    order = packed(lengths)
+    assert sum(order.sizes) == sum(lengths)
+    first = np.cumsum([0, *lengths[:-1]])
+    for places, reading in ((order.forward_N, lambda n: range(n)), (order.backward_N, lambda n: range(n)[::-1])):
+        steps = np.split(places.numpy(), np.cumsum(order.sizes)[:-1])
+        for row, length in enumerate(lengths):
+            assert [int(step[row]) for step in steps[:length]] == [first[row] + place for place in reading(length)]
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8, unique=True), max_size=8))
+def test_words_are_computed_once_while_there_is_room_and_never_wrong(calls):
+    asked = []
+
+    def compute(words):
+        asked.extend(words)
+        return torch.tensor([[float(ord(word))] for word in words])
+
+    remembered = RememberedWords(compute, 5)
+    for words in calls:
+        assert remembered(words)[:, 0].tolist() == [float(ord(word)) for word in words]
+    asked.clear()
+    remembered(["a", "b"])
+    remembered(["b", "a"])
+    assert len(asked) <= 2
+
+
+def test_threads_are_put_back_after_a_failure():
+    before = torch.get_num_threads()
+    with pytest.raises(KeyError), shared_threads(2):
+        torch.set_num_threads(1)
+        raise KeyError
+    assert torch.get_num_threads() == before
