@@ -22,10 +22,7 @@ WARM_UP = [
 
 @torch.no_grad()  # not inference_mode: the state may start a network that is trained
 def warm_state(bilm: BiLM, ids_of: engine.WordIds, sentences: Sequence[engine.Words]) -> State:
-    """The mean over a few sentences of the state after each, every one begun where another ended."""
-    sentences = list(sentences)
-    state = bilm.zero_state(len(sentences))
-    for _ in sentences:
-        _, state = engine.layers(bilm, engine.batch_of_tokens(sentences, ids_of), state)
-        sentences = sentences[1:] + sentences[:1]
-    return State(*(part.mean(2, keepdim=True) for part in state))
+    """The mean over a few sentences of the state after each."""
+    batch = engine.batch_of_tokens(sentences, ids_of)
+    _, ends = engine.layers(bilm, batch, bilm.zero_state(len(sentences)))
+    return State(*(part.mean(2, keepdim=True) for part in ends))
