@@ -1,17 +1,24 @@
 """A model → cold start, and peak memory of `stelmo embed` over a short and a long file. Run: embed_file.py [MODEL]
 
-Each row is a process of its own; the long file is the short one ten times over.
+Each figure is of a process of its own; the long file is the short one ten times over.
 """
 
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 WORDS = [f"word{number}" for number in range(50_000)]
 SHORT, TIMES = 100_000, 10
+# Runs a command in a process of its own and prints its seconds and its peak memory in kilobytes.
+MEASURE = """
+import resource, subprocess, sys, time
+start = time.perf_counter()
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
 
 
 def text(tokens: int, seed: int) -> str:
@@ -25,37 +32,38 @@ def text(tokens: int, seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run(*arguments: str) -> tuple[float, float]:
-    """Seconds and MB at the peak of `stelmo` with these arguments."""
-    code = (
-        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    )
-    start = time.perf_counter()
-    command = [sys.executable, "-c", code, sys.executable, "-m", "stelmo", *arguments]
-    peak = int(subprocess.check_output(command)) / 1024
-    return time.perf_counter() - start, peak
+def measured(*arguments: str) -> tuple[float, float]:
+    """Seconds and MB at the peak of `python` with these arguments."""
+    seconds, peak = subprocess.check_output([sys.executable, "-c", MEASURE, sys.executable, *arguments]).split()
+    return float(seconds), int(peak) / 1024
 
 
-def cold_starts(model: list[str]) -> list[float]:
-    return sorted(run("embed", "We sat by the bank.", *model)[0] for _ in range(5))
+def print_cold_start(options: list[str]) -> None:
+    """Interleaved, since machines are noisy."""
+    torch, ours = [], []
+    for _ in range(5):
+        torch.append(measured("-c", "import torch")[0])
+        ours.append(measured("-m", "stelmo", "embed", "We sat by the bank.", *options)[0])
+    print(f"`stelmo embed SENTENCE`: median {statistics.median(ours):.2f} s of 5, fastest {min(ours):.2f} s")
+    print(f"`import torch` alone: median {statistics.median(torch):.2f} s, fastest {min(torch):.2f} s")
 
 
-def main(*model: str) -> None:
-    options = ["--model", *model] if model else []
-    starts = cold_starts(options)
-    print(f'cold start of `stelmo embed "…"`: median {starts[2]:.2f} s, fastest {starts[0]:.2f} s of 5')
+def print_memory(options: list[str]) -> None:
     print("| tokens | output | peak memory | tokens/s |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         short = text(SHORT, 0)
         for times in (1, TIMES):
             source, output = Path(folder, f"{times}.tok"), Path(folder, f"{times}.hdf5")
             source.write_text(short * times)
-            seconds, peak = run("embed", str(source), "-o", str(output), *options)
-            size = output.stat().st_size / 2**20
-            print(
-                f"| {SHORT * times:,} | {size:,.0f} MB | {peak:,.0f} MB | {SHORT * times / seconds:,.0f} |", flush=True
-            )
+            seconds, peak = measured("-m", "stelmo", "embed", str(source), "-o", str(output), *options)
+            size, rate = output.stat().st_size / 2**20, SHORT * times / seconds
+            print(f"| {SHORT * times:,} | {size:,.0f} MB | {peak:,.0f} MB | {rate:,.0f} |", flush=True)
+
+
+def main(*model: str) -> None:
+    options = ["--model", *model] if model else []
+    print_cold_start(options)
+    print_memory(options)
 
 
 if __name__ == "__main__":
