@@ -14,7 +14,8 @@ def convert(
     source: Annotated[str, typer.Argument(metavar="SRC", help="Model to read, in any format stelmo knows.")],
     target: Annotated[Path, typer.Argument(metavar="DST", help="Folder to write.")],
     to: Annotated[
-        str, typer.Option("--to", help="stelmo (our folder) or bilm (options.json, weights.hdf5).")
+        str,
+        typer.Option("--to", help="stelmo (our folder), bilm (the published HDF5) or efml (ELMoForManyLangs)."),
     ] = "stelmo",
     dtype: Annotated[str | None, typer.Option(help="float16, float32, float64; unset: as they are stored.")] = None,
     options: Annotated[str | None, typer.Option(help="The options.json, where it is not beside the weights.")] = None,

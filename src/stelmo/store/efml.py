@@ -12,6 +12,7 @@ and putting it back can cost float32 its last bit), a highway gate that carries 
 one matrix, kernels and matrices for W x instead of x W, and U+3000, which some tools strip from its line.
 """
 
+import io
 import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -66,8 +67,8 @@ def write(saved: SavedModel, folder: Path) -> None:
     if saved.alphabet is not None:
         _write_dic(folder / "char.dic", saved.alphabet.symbols)
     tensors = saved.bilm.state_dict()
-    torch.save(_compact(_their_embedder(tensors, config)), folder / EMBEDDER)
-    torch.save(_compact(_their_lstms(tensors, config)), folder / ENCODER)
+    _save(_their_embedder(tensors, config), folder / EMBEDDER)
+    _save(_their_lstms(tensors, config), folder / ENCODER)
     architecture = _architecture_of(config)
     sizes = architecture["token_embedder"] | architecture["encoder"]
     name = "cnn_{char_dim}_{word_dim}_{projection_dim}_{dim}.json".format(**sizes)
@@ -314,9 +315,12 @@ def _read_tensors(path: Path, shapes: Shapes) -> Tensors:
     return checked
 
 
-def _compact(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Copies: a view would take the numbers it does not show along into the file."""
-    return OrderedDict((name, tensor.clone(memory_format=torch.contiguous_format)) for name, tensor in tensors.items())
+def _save(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Copies, since a view takes its hidden numbers along; through memory, since torch hides that a disk is full."""
+    compact = ((name, tensor.clone(memory_format=torch.contiguous_format)) for name, tensor in tensors.items())
+    buffer = io.BytesIO()
+    torch.save(OrderedDict(compact), buffer)
+    path.write_bytes(buffer.getbuffer())
 
 
 # Their tensors ↔ ours

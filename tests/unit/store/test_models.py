@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import random
 from pathlib import Path
 
 import h5py
@@ -335,6 +336,31 @@ def test_truncating_a_model_anywhere_is_a_model_error(tmp_path):
             (folder / name).write_bytes(whole[:size])
             with pytest.raises(ModelError):
                 load(folder)
+
+
+def loads_or_is_refused(folder: Path) -> bool:
+    """Nothing else may happen; a changed number in the data cannot be seen and loads."""
+    try:
+        return load(folder).softmax is not None
+    except StelmoError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("layout", "name"),
+    [("bilm", "weights.hdf5"), ("bilm", "softmax_weights.hdf5"), ("stelmo", "model.safetensors")],
+)
+def test_a_flipped_bit_is_refused_or_a_number_and_never_a_crash(layout, name, tmp_path):
+    folder = tiny.folder(tmp_path / "m", layout)
+    whole, chance = (folder / name).read_bytes(), random.Random(0)
+    header = [chance.randrange(min(len(whole), 3000)) for _ in range(150)]
+    outcomes = set()
+    for place in (*header, *(chance.randrange(len(whole)) for _ in range(50))):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << chance.randrange(8)
+        (folder / name).write_bytes(flipped)
+        outcomes.add(loads_or_is_refused(folder))
+    assert outcomes == {True, False}
 
 
 @pytest.mark.parametrize(
