@@ -1,6 +1,7 @@
 """Every setting once: name, default, bounds, help. Knows no files.
 
-`ModelConfig` is a biLM's architecture; `LoadSettings` is how a loaded model computes.
+`ModelConfig` is a biLM's architecture; `LoadSettings` is how a loaded model computes;
+`TrainSettings` is how one is trained.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ Positive = Annotated[int, Field(gt=0, le=2**31 - 1)]
 Clip = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 StatePolicy = Literal["fresh", "warm", "carry"]
-Precision = Literal["float32", "float64"]
+Precision = Literal["float32", "float64", "int8", "bfloat16", "float16"]
 Dtype = Literal["float16", "float32", "float64"]
 Layer = Literal["mean", "top"] | int
 
@@ -127,9 +128,16 @@ class LoadSettings(Settings):
         description="where the LSTMs start: warm (one fixed state of the model), fresh (zeros), "
         "carry (rows go on from batch to batch, as in the 2018 releases)",
     )
-    precision: Precision = Field("float32", description="numbers the model computes with")
+    precision: Precision = Field(
+        "float32",
+        description="numbers the model computes with: float32, float64; int8 (CPU: weights in 8 bits, faster for wide "
+        "models, nearly the same vectors); bfloat16 or float16 (GPU: products in half precision)",
+    )
     device: str = Field("cpu", description="cpu, cuda, cuda:1, mps")
     threads: Positive | None = Field(None, description="CPU threads of this process; unset: as torch decides")
+    memory: Positive | None = Field(
+        None, description="MB the whole process may take, the model included; unset: what is fastest"
+    )
     batch_tokens: Positive = Field(4096, description="tokens computed together, padding included")
     batch_rows: Positive = Field(64, description="sentences computed together under carry, in input order")
 
@@ -145,6 +153,114 @@ class OutputSettings(Settings):
     forget_sentences: bool = Field(False, description="leave the sentences out of an HDF5 file")
     use_sentence_keys: bool = Field(False, description="in HDF5, name a dataset by its sentence, not by its number")
     block_tokens: Positive = Field(16_384, description="tokens after which finished work is kept on disk")
+
+
+class PrepareSettings(Settings):
+    """How text becomes a corpus to train on; together with the files, all that decides its bytes."""
+
+    format: Literal["text", "tokens", "wiki"] | None = Field(
+        None,
+        description="text (raw, a paragraph or sentence a line), tokens (a tokenised sentence a line), "
+        "wiki (as WikiExtractor writes it); unset: seen from each file",
+    )
+    language: str = Field("en", description="language of raw text, such as en, de, zh")
+    contractions: Literal["ptb", "moses"] = Field(
+        "ptb", description="ptb: do n't; moses: don 't, as in the 1B-Word text"
+    )
+    size: int | None = Field(
+        None,
+        ge=4,
+        le=2**31 - 1,
+        description="lines of the vocabulary, <S> </S> <UNK> included; unset, and no min_count: 100000",
+    )
+    min_count: Positive | None = Field(
+        None, description="a word of the vocabulary is there so often in the training part"
+    )
+    vocabulary: str | None = Field(None, description="a vocabulary to use as it is, instead of counting one")
+    heldout: float = Field(
+        0.01,
+        ge=0,
+        allow_inf_nan=False,
+        description="kept for validation: below 1 a share of the sentences, else their number",
+    )
+    seed: int = Field(0, ge=0, le=2**63 - 1, description="chooses the lines that are held out")
+
+    @model_validator(mode="after")
+    def _one_vocabulary(self) -> "PrepareSettings":
+        if self.vocabulary is not None and (self.size is not None or self.min_count is not None):
+            raise ValueError("a vocabulary is given or counted, not both; leave out size and min_count")
+        if self.heldout > 1 and self.heldout != int(self.heldout):
+            raise ValueError(f"heldout {self.heldout}: a share below 1, or a whole number of sentences")
+        return self
+
+    @property
+    def vocabulary_size(self) -> int | None:
+        """Lines of a counted vocabulary at most; only a minimum count: no limit."""
+        return 100_000 if self.size is None and self.min_count is None else self.size
+
+
+Duration = Annotated[str, Field(pattern=r"^\d+(\.\d+)?[smhd]$")]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class TrainSettings(Settings):
+    """How a biLM is trained. Steps are never asked for: they follow from the budget, the batch and the corpus."""
+
+    optimizer: Literal["adagrad", "adam", "adamw"] = Field("adam", description="adagrad is the paper's")
+    lr: float = Field(0.003, gt=0, allow_inf_nan=False, description="learning rate at its height")
+    accumulator: float = Field(1.0, ge=0, allow_inf_nan=False, description="what Adagrad's sums of squares start at")
+    weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False, description="of AdamW")
+    warmup: float = Field(0.0, ge=0, description="steps until the height; below 1: a share of the budget")
+    decay: Literal["none", "linear", "cosine"] = Field("none", description="from the height to zero at the end")
+    dropout: Share = Field(0.1, description="at the input of every LSTM layer and before the softmax")
+    batch: Positive = Field(64, description="rows of all processes together")
+    unroll: Positive = Field(20, description="words of a row in a step")
+    negatives: Annotated[int, Field(ge=0)] | Literal["all"] = Field(
+        4096, description="sampled words a step; 0 or all: the full softmax"
+    )
+    window_loss: bool = Field(False, description="differentiate the mean loss times unroll, as published")
+    clip: Clip | Literal["none"] = Field(10.0, description="bound of the gradient's norm, softmax included; or none")
+    accumulate: Positive = Field(1, description="parts a batch is computed in, one after another: less memory")
+    seed: int = Field(0, ge=0, lt=2**31, description="of all that is random")
+    epochs: float | None = Field(None, gt=0, allow_inf_nan=False, description="budget: times through the corpus")
+    tokens: Positive | None = Field(None, description="budget: words to learn from, ends of sentences included")
+    time: Duration | None = Field(
+        None, description="budget: 90m, 2h; the schedule follows the clock, so that no two runs end in the same bits"
+    )
+    validate_every: Positive | None = Field(None, description="steps; unset: twenty times in the run")
+    validate_tokens: Positive | None = Field(None, description="held-out words a validation reads; unset: all")
+    patience: Positive | None = Field(None, description="validations without a better one after which to stop")
+    log_every: Positive = Field(20, description="steps of a line in the log")
+    checkpoint_every: Positive | Duration = Field("5m", description="steps, or a time such as 90s")
+    keep: Positive = Field(2, description="checkpoints kept")
+    threads: Positive | None = Field(None, description="CPU threads of a process; unset: as torch decides")
+    device: str = Field("cpu", description="cpu, cuda, cuda:1; several processes: each its own card")
+    precision: Literal["float32", "float64", "bf16", "fp16"] = Field(
+        "float32", description="numbers of a step; bf16 and fp16 are mixed precision on a GPU"
+    )
+
+    @model_validator(mode="after")
+    def _has_one_budget(self) -> "TrainSettings":
+        given = [name for name in BUDGETS if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"{' and '.join(given) or 'no'} budget; give one of {', '.join(BUDGETS)}")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_the_device(self) -> "TrainSettings":
+        if self.device == "cpu" and self.precision in ("bf16", "fp16"):
+            raise ValueError(f"precision {self.precision} is for a GPU; on the CPU take float32")
+        if self.batch % self.accumulate:
+            raise ValueError(f"a batch of {self.batch} rows cannot be cut into {self.accumulate} equal parts")
+        return self
+
+
+BUDGETS = ("epochs", "tokens", "time")
+
+
+def seconds(duration: str) -> float:
+    """90m → 5400."""
+    return float(duration[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[duration[-1]]
 
 
 def help_of(kind: type[Settings], name: str) -> str:

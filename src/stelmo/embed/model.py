@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.config import STATES, Dtype, Layer, LoadSettings, ModelConfig, StatePolicy, choose
-from stelmo.embed import batches, engine, lm, start
+from stelmo.embed import batches, engine, lm, memory, start
 from stelmo.embed.bulk import Bulk
 from stelmo.embed.sentences import checked
 from stelmo.errors import ConfigError, DataError, ModelError
@@ -24,6 +24,7 @@ from stelmo.model import state as states
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
+from stelmo.ops import fast, int8
 from stelmo.store import models
 from stelmo.store.saved import Mix, SavedModel
 from stelmo.text.vocabulary import Vocabulary
@@ -41,13 +42,15 @@ class Model:
         if self.settings.threads is not None:
             torch.set_num_threads(self.settings.threads)
         self.stored_dtype = str(saved.dtype).removeprefix("torch.")
-        dtype = getattr(torch, self.settings.precision)
         device = _available(self.settings.device)
+        _refuse_precision(self.settings.precision, device)
+        dtype = torch.float64 if self.settings.precision == "float64" else torch.float32
         self.bilm = _converted(saved.bilm, device, dtype)
         self.word_ids = engine.word_ids(saved.config, saved.vocabulary, saved.alphabet)
         self._saved = replace(saved, bilm=self.bilm)
         self._engine: Bulk | None = None
         self._warm = None if saved.start is None else saved.start.to(device, dtype)
+        self.plan = memory.plan(saved.config, sum(map(Tensor.numel, self.bilm.parameters())), self.settings)
 
     @property
     def config(self) -> ModelConfig:
@@ -74,7 +77,8 @@ class Model:
         """Lists of tokens → (N, 2P): the mean over a sentence's own tokens; zeros for an empty one."""
         pick = picking(layer, self.config.depth)
         vectors = self.run(sentences, lambda layers_LTD: mean_of_tokens(pick(layers_LTD)), state)[0]
-        return np.stack(vectors) if vectors else np.zeros((0, self.config.width), self.settings.precision)
+        numbers = _array(self.bilm.encoder.table[:0]).dtype
+        return np.stack(vectors) if vectors else np.zeros((0, self.config.width), numbers)
 
     def carry(self, sentences: Sentences, state: State | None = None) -> tuple[list[Array], State]:
         """One batch whose rows go on where the same rows of the last one ended, like a call of the 2018
@@ -188,22 +192,42 @@ class Model:
     def _by_length(self, sentences: list[Sequence[str]], reduce: Reduce, row: State) -> list[Array]:
         results: dict[int, Array] = {}
         lengths = [len(sentence) + 2 for sentence in sentences]
-        run = self._bulk if self.bilm.encoder.table.device.type == "cpu" else self._plain
-        for positions in batches.by_length(lengths, self.settings.batch_tokens):
+        run = self._bulk if self._on_cpu else self._plain
+        for positions in batches.by_length(lengths, self.plan.batch_tokens):
             vectors = run([sentences[position] for position in positions], reduce, row)
             results.update(zip(positions, vectors, strict=True))
         return [results[position] for position in range(len(sentences))]
 
     def _plain(self, batch: list[Sequence[str]], reduce: Reduce, row: State) -> list[Array]:
-        return self._batch(batch, reduce, row.expand(len(batch)))[0]
+        layers, _ = self._plain_whole(batch, row.expand(len(batch)))
+        return [_kept(reduce, layers_LTD[:, 1:-1]) for layers_LTD in layers]
 
     def _bulk(self, batch: list[Sequence[str]], reduce: Reduce, row: State) -> list[Array]:
         """On the engine: sentences longest first, so empty ones stand at the end."""
+        layers_LND = self._fast_engine().run(batch, row)
+        return [_kept(reduce, part_LTD) for part_LTD in torch.split(layers_LND, [len(words) for words in batch], 1)]
+
+    def whole(self, batch: Sequence[Sequence[str]], state: State) -> tuple[list[Tensor], State]:
+        """A batch, a start state each → the layers (L+1, T+2, 2P) of each, markers included, and its end state."""
+        return self._fast_engine().run_whole(batch, state) if self._on_cpu else self._plain_whole(batch, state)
+
+    @property
+    def _on_cpu(self) -> bool:
+        return self.bilm.encoder.table.device.type == "cpu"
+
+    def _fast_engine(self) -> Bulk:
         if self._engine is None or self._engine.is_stale(self.bilm):
-            self._engine = Bulk(self.bilm, self.word_ids)
-        lengths = [len(sentence) for sentence in batch]
-        layers_LND = self._engine.run(batch, row)
-        return [_array(reduce(part_LTD)).copy() for part_LTD in torch.split(layers_LND, lengths, 1)]
+            arrange = int8.Int8 if self.settings.precision == "int8" else fast.Dense
+            self._engine = Bulk(self.bilm, self.word_ids, self.plan.words, arrange)
+        return self._engine
+
+    def _plain_whole(self, batch: Sequence[Sequence[str]], state: State) -> tuple[list[Tensor], State]:
+        """By the modules themselves, on any device; on a GPU in half precision where that is asked for."""
+        half = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(self.settings.precision)
+        with torch.autocast(self.bilm.encoder.table.device.type, half, enabled=half is not None):
+            layers_LBTD, end = engine.layers(self.bilm, engine.batch_of_tokens(batch, self.word_ids), state)
+        rows = zip(layers_LBTD.float().unbind(1) if half else layers_LBTD.unbind(1), batch, strict=True)
+        return [row_LTD[:, : len(words) + 2] for row_LTD, words in rows], end
 
     @torch.inference_mode()
     def _in_order(
@@ -215,16 +239,10 @@ class Model:
         for positions in batches.in_order(len(sentences), rows):
             batch = [sentences[position] for position in positions]
             state = states.grow(state, len(batch))
-            vectors, end = self._batch(batch, reduce, state.take(len(batch)))
+            layers, end = self.whole(batch, state.take(len(batch)))
             state = states.replace(state, end)
-            results += vectors
+            results += [_kept(reduce, layers_LTD[:, 1:-1]) for layers_LTD in layers]
         return results, state
-
-    def _batch(self, batch: list[Sequence[str]], reduce: Reduce, state: State) -> tuple[list[Array], State]:
-        layers_LBTD, end = engine.layers(self.bilm, engine.batch_of_tokens(batch, self.word_ids), state)
-        rows = zip(layers_LBTD.unbind(1), batch, strict=True)
-        # A copy each: a view would keep the whole batch alive.
-        return [_array(reduce(row_LTD[:, 1 : len(tokens) + 1])).copy() for row_LTD, tokens in rows], end
 
 
 def all_layers(layers_LTD: Tensor) -> Tensor:
@@ -255,6 +273,20 @@ def _converted(bilm: BiLM, device: torch.device, dtype: torch.dtype) -> BiLM:
 
 def _array(tensor: Tensor) -> Array:
     return tensor.cpu().numpy()
+
+
+def _kept(reduce: Reduce, layers_LTD: Tensor) -> Array:
+    """A copy: a view would keep the whole batch alive."""
+    return _array(reduce(layers_LTD)).copy()
+
+
+def _refuse_precision(precision: str, device: torch.device) -> None:
+    if precision == "int8":
+        if device.type != "cpu":
+            raise ConfigError(f"precision: int8 runs on the CPU alone, not on {device}; use float16 there")
+        int8.adds_in_16_bits()  # refuses where the processor or the build cannot
+    if precision in ("bfloat16", "float16") and device.type == "cpu":
+        raise ConfigError(f"precision: {precision} is for a GPU (--device cuda); on the CPU int8 is the fast one")
 
 
 def _available(name: str) -> torch.device:

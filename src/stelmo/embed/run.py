@@ -62,7 +62,7 @@ def refuse_output(path: Path, overwrite: bool) -> type[vectors.VectorWriter]:
 def stream(model: Model, sentences: Iterable[Sentence], settings: OutputSettings) -> Iterator[tuple[Sentence, Array]]:
     """Sentences with their vectors, in order, without a file."""
     reduce, carried = reducing(settings, model.config.depth), None
-    for block in _cut(sentences, settings.block_tokens, model.settings):
+    for block in _cut(sentences, _block_tokens(model, settings), model.settings):
         arrays, carried = model.run([sentence.tokens for sentence in block], reduce, carried=carried)
         yield from zip(block, arrays, strict=True)
 
@@ -130,7 +130,7 @@ def _finished_blocks(
     """
     reduce = reducing(settings, model.config.depth)
     reusing, carried = True, None
-    for number, block in enumerate(_cut(sentences, settings.block_tokens, model.settings)):
+    for number, block in enumerate(_cut(sentences, _block_tokens(model, settings), model.settings)):
         file = work / f"{number:06d}.npz"
         reusing = reusing and blocks.finished(file, block)
         if reusing:
@@ -142,6 +142,10 @@ def _finished_blocks(
             blocks.write(Block(block, narrowed, _arrays(carried)), file)
         advance(sum(len(sentence.tokens) for sentence in block))
         yield file
+
+
+def _block_tokens(model: Model, settings: OutputSettings) -> int:
+    return min(settings.block_tokens, model.plan.block_tokens)
 
 
 def _cut(sentences: Iterable[Sentence], tokens: int, settings: LoadSettings) -> Iterator[list[Sentence]]:

@@ -6,7 +6,7 @@ P projection, H cells, h cells of one block, U distinct words.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -15,13 +15,31 @@ from stelmo.ops.reference import FORGET_BIAS, Clips, LstmWeights
 
 _GATES = [0, 2, 3, 1]  # i, f, o, j out of i, j, f, o
 CELLS_TOGETHER = 1024  # their gates stay in the cache between product and rest; more, smaller blocks cost calls
+TOKENS_TOGETHER = 64  # of an input product: steps of few rows share one, which reads the weights once for all of them
+
+
+class Product(Protocol):
+    """A weight matrix (K, N), arranged for multiplying."""
+
+    def add_to(self, out_nN: Tensor, x_nK: Tensor) -> None:
+        """out += x W"""
+
+
+class Dense(NamedTuple):
+    matrix_KN: Tensor
+
+    def add_to(self, out_nN: Tensor, x_nK: Tensor) -> None:
+        out_nN.addmm_(x_nK, self.matrix_KN)
+
+
+Arrange = Callable[[Tensor], Product]
 
 
 class Block(NamedTuple):
     """Some cells of a layer. Gates stand in the order i, f, o, j: one sigmoid over the first three."""
 
-    input_D4h: Tensor
-    state_P4h: Tensor
+    input: Product  # (D, 4h)
+    state: Product  # (P, 4h)
     bias_4h: Tensor
 
 
@@ -34,8 +52,12 @@ class PackedWeights(NamedTuple):
 Fill = Callable[[int, int, int, Tensor], None]  # (block, first, last packed token, out): the input's half of the gates
 
 
-def pack(weights: LstmWeights, clips: Clips, cells: int = CELLS_TOGETHER) -> PackedWeights:
-    """Weights cut into blocks of cells, the forget bias put in."""
+def pack(weights: LstmWeights, clips: Clips, cells: int = CELLS_TOGETHER, arrange: Arrange = Dense) -> PackedWeights:
+    """Weights cut into blocks of cells, the forget bias put in.
+
+    `arrange` decides how the gates are multiplied. The projection stays as it is: a ninth of the work, and in 8 bits it
+    costs most of the accuracy.
+    """
     kernel_K4H = weights.kernel.reshape(len(weights.kernel), 4, -1)[:, _GATES]
     bias_4H = weights.bias.reshape(4, -1)[_GATES]
     bias_4H[1] += FORGET_BIAS
@@ -44,7 +66,8 @@ def pack(weights: LstmWeights, clips: Clips, cells: int = CELLS_TOGETHER) -> Pac
     for start in range(0, bias_4H.shape[1], cells):
         kernel_K4h = kernel_K4H[:, :, start : start + cells].flatten(1)
         bias_4h = bias_4H[:, start : start + cells].flatten()
-        blocks.append(Block(kernel_K4h[:inputs].contiguous(), kernel_K4h[inputs:].contiguous(), bias_4h))
+        products = (arrange(part.contiguous()) for part in (kernel_K4h[:inputs], kernel_K4h[inputs:]))
+        blocks.append(Block(*products, bias_4h))
     return PackedWeights(blocks, weights.projection_HP, clips)
 
 
@@ -62,17 +85,29 @@ def from_table(tables: Sequence[Tensor], index_N: Tensor) -> Fill:
 
 
 def from_outputs(x_ND: Tensor, weights: PackedWeights) -> Fill:
-    """The same from the outputs of the layer below."""
+    """The same from the outputs of the layer below, some steps ahead where they have few rows."""
+    ahead: dict[int, tuple[int, Tensor]] = {}  # of each block: the first token computed, and the gates from it on
 
     def fill(block: int, first: int, last: int, out: Tensor) -> None:
-        torch.addmm(weights.blocks[block].bias_4h, x_ND[first:last], weights.blocks[block].input_D4h, out=out)
+        start, gates_n4h = ahead.get(block, (0, x_ND[:0]))
+        if last > start + len(gates_n4h):
+            start = first
+            gates_n4h = _input_half(x_ND[first : max(last, first + TOKENS_TOGETHER)], weights.blocks[block])
+            ahead[block] = start, gates_n4h
+        out.copy_(gates_n4h[first - start : last - start])
 
     return fill
 
 
 def gate_tables(x_UD: Tensor, weights: PackedWeights) -> list[Tensor]:
     """The input's half of the gates for each distinct word, block by block: (U, 4h)."""
-    return [torch.addmm(block.bias_4h, x_UD, block.input_D4h) for block in weights.blocks]
+    return [_input_half(x_UD, block) for block in weights.blocks]
+
+
+def _input_half(x_nD: Tensor, block: Block) -> Tensor:
+    gates_n4h = block.bias_4h.repeat(len(x_nD), 1)
+    block.input.add_to(gates_n4h, x_nD)
+    return gates_n4h
 
 
 def lstm(
@@ -83,16 +118,16 @@ def lstm(
     `sizes` says how many rows each step has; they never grow.
     """
     h_BP, m_BH = h_BP.clone(), torch.empty_like(c_BH)
-    cells = weights.blocks[0].state_P4h.shape[1] // 4
+    cells = len(weights.blocks[0].bias_4h) // 4
     c_blocks = [part.clone(memory_format=torch.contiguous_format) for part in torch.split(c_BH, cells, 1)]
-    gates_B4h = c_BH.new_empty(len(c_BH), 4 * cells)
+    room = c_BH.new_empty(len(c_BH) * 4 * cells)
     y_NP = h_BP.new_empty(sum(sizes), h_BP.shape[1])
     first = 0
     for rows in sizes:
         for number, (block, c_Bh) in enumerate(zip(weights.blocks, c_blocks, strict=True)):
-            gates_n4h = gates_B4h[:rows, : block.state_P4h.shape[1]]
+            gates_n4h = room[: rows * len(block.bias_4h)].view(rows, -1)
             fill(number, first, first + rows, gates_n4h)
-            gates_n4h.addmm_(h_BP[:rows], block.state_P4h)
+            block.state.add_to(gates_n4h, h_BP[:rows])
             start = number * cells
             _cells(gates_n4h, c_Bh[:rows], m_BH[:rows, start : start + c_Bh.shape[1]], weights.clips.cell)
         _project(m_BH[:rows], weights, h_BP[:rows])

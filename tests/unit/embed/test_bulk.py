@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from shared import ENGLISH, loaded, needs_english
 
 import stelmo
+from stelmo.embed import bulk
 from stelmo.embed.bulk import RememberedWords, packed, shared_threads
 from stelmo.embed.model import all_layers
+from stelmo.model import state as states
+from stelmo.ops import fast
 
 ARCHITECTURES = {
     "usual": oracle.options(highways=2),
@@ -147,3 +150,61 @@ def test_threads_are_put_back_after_a_failure():
         torch.set_num_threads(1)
         raise KeyError
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@settings(max_examples=15)
+@given(batches=st.lists(SENTENCES.filter(bool), min_size=1, max_size=3))
+def test_carried_states_are_the_reference_s(name, batches):
+    model = MODELS[name, "float64"]
+    state = right = None
+    for batch in batches:
+        found, state = model.carry(batch, state)
+        rows = len(batch)
+        right = states.grow(model.bilm.zero_state(0) if right is None else right, rows)
+        with torch.no_grad():
+            layers, end = model._plain_whole(batch, right.take(rows))
+        right = states.replace(right, end)
+        assert_equal(found, [layers_LTD[:, 1:-1].numpy() for layers_LTD in layers], 1e-10)
+        for ours, expected in zip(state, right, strict=True):
+            torch.testing.assert_close(ours, expected, atol=1e-10, rtol=1e-10)
+
+
+def test_more_words_than_a_table_holds_change_nothing(monkeypatch):
+    model = MODELS["usual", "float64"]
+    sentences = [["the", "bank", ".", "a", "b", "c"], ["d"]]
+    expected = model.layers(sentences)
+    monkeypatch.setattr(bulk, "WORDS_IN_TABLE", 3)
+    assert_equal(model.layers(sentences), expected, 1e-10)
+
+
+@pytest.mark.parametrize("together", [1, 5, 1000])
+def test_input_products_of_any_number_of_steps_are_the_same(monkeypatch, together):
+    model = MODELS["three layers", "float64"]
+    sentences = [["the", "bank", ".", "a"], ["d", "the"]]
+    monkeypatch.setattr(fast, "TOKENS_TOGETHER", together)
+    assert_equal(model.layers(sentences), plain(model, sentences, "warm"), 1e-10)
+
+
+def cosines(a, b):
+    return (a * b).sum(-1) / np.linalg.norm(a, axis=-1) / np.linalg.norm(b, axis=-1)
+
+
+@needs_english
+def test_8_bit_vectors_point_where_those_of_32_do():
+    sentences = stelmo.tokenize("The bank raised its rates. We sat on the bank of the river, watching boats. Yes!")
+    for narrow, wide in zip(
+        stelmo.load(ENGLISH, precision="int8").layers(sentences), stelmo.load(ENGLISH).layers(sentences), strict=True
+    ):
+        assert narrow.dtype == np.float32
+        assert cosines(narrow, wide).min() > 0.999
+        assert abs(narrow[1:] - wide[1:]).max() > 1e-4  # they are not the same numbers
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture_runs_in_8_bits(name):
+    options = ARCHITECTURES[name]
+    model = loaded(options, oracle.random_weights(options, words=len(WORDS)), WORDS, precision="int8")
+    wide = MODELS[name, "float32"]
+    sentences = [["the", "bank"], ["."], []]
+    assert_equal(model.layers(sentences), wide.layers(sentences), 0.1)
