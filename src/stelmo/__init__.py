@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from stelmo.embed.load import from_pretrained as from_pretrained
     from stelmo.embed.load import load as load
     from stelmo.embed.model import Model as Model
+    from stelmo.embed.precompute import precompute as precompute
     from stelmo.errors import ConfigError as ConfigError
     from stelmo.errors import DataError as DataError
     from stelmo.errors import ModelError as ModelError
@@ -25,6 +26,7 @@ _HOMES = {
     "from_pretrained": "embed.load",
     "load": "embed.load",
     "Model": "embed.model",
+    "precompute": "embed.precompute",
     "ConfigError": "errors",
     "DataError": "errors",
     "ModelError": "errors",

@@ -5,15 +5,19 @@ B sentences, T tokens of the longest, K outputs, L layers, C characters, D = 2P.
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from stelmo.config import CharInput, choose
 from stelmo.embed import engine
-from stelmo.embed.model import Model
+from stelmo.embed.bulk import Bulk
+from stelmo.embed.model import Model, arranged
+from stelmo.embed.precompute import Cached
 from stelmo.embed.sentences import checked, checked_ids
 from stelmo.errors import ConfigError, DataError
+from stelmo.model.bilm import BiLM
 from stelmo.model.mix import LayerNorm, ScalarMix
 from stelmo.model.state import State
 from stelmo.store.saved import Mix
@@ -24,15 +28,17 @@ class Elmo(nn.Module):
 
     Each output has a learned mix of its own, in `mixes`; add their `.penalty()` to the loss. The biLM is frozen
     unless `trainable`. `keep_boundaries` leaves <S> and </S> in, so T grows by two. `learned` starts the mixes from
-    those of the task that the model's file comes from.
+    those of the task that the model's file comes from. Layers that `stelmo.precompute` kept do in place of the model,
+    unless the biLM trains or the markers are asked for.
     """
 
     start_h: Tensor
     start_c: Tensor
+    bilm: BiLM
 
     def __init__(
         self,
-        model: Model,
+        model: Model | Cached,
         outputs: int = 1,
         dropout: float = 0.5,
         trainable: bool = False,
@@ -45,44 +51,79 @@ class Elmo(nn.Module):
         state: str | None = None,
     ) -> None:
         super().__init__()
-        policy = model.settings.state if state is None else state
-        choose("state", policy, ("fresh", "warm"))
         if outputs < 1 or not 0 <= dropout < 1:
             raise ConfigError(f"Elmo: outputs {outputs}, dropout {dropout}; expected at least 1, and 0 to below 1")
-        self.config, self.word_ids = model.config, model.word_ids
-        self.trainable, self.keep_boundaries = trainable, keep_boundaries
-        self.bilm = model.bilm.requires_grad_() if trainable else model.bilm  # another Elmo may train the same biLM
+        self.config, self.trainable, self.keep_boundaries = model.config, trainable, keep_boundaries
         mixes = [ScalarMix(model.config.depth, layer_norm, l2, top_only) for _ in range(outputs)]
         if learned:
             _start(mixes, model.mixes)
         self.mixes = nn.ModuleList(mixes)
-        self.mixes.to(model.bilm.encoder.table.device, model.bilm.encoder.table.dtype)
         self.dropout = nn.Dropout(dropout)
+        self.cached = model if isinstance(model, Cached) else None
+        if isinstance(model, Cached):
+            _refuse_what_is_not_kept(model, state, trainable, keep_boundaries or layer_norm == "allennlp")
+            self.mixes.to(model.dtype)
+        else:
+            self._take_over(model, state)
+
+    def _take_over(self, model: Model, state: str | None) -> None:
+        policy = model.settings.state if state is None else state
+        choose("state", policy, ("fresh", "warm"))
+        # Another Elmo may train the same biLM, so one that does not leaves it as it is.
+        self.bilm = model.bilm.requires_grad_() if self.trainable else model.bilm
+        self.word_ids, self._arrange = model.word_ids, arranged(model.settings.precision)
+        self._engine: Bulk | None = None
+        self.mixes.to(model.bilm.encoder.table.device, model.bilm.encoder.table.dtype)
         start = model.start_state("warm" if policy == "warm" else "fresh")
         self.register_buffer("start_h", start.h.clone())
         self.register_buffer("start_c", start.c.clone())
 
     def forward(self, sentences: Sequence[Sequence[str]] | Tensor) -> tuple[Tensor, Tensor]:
         """Lists of tokens, or their character ids (B, T, C) as `stelmo.text.chars.encode_sentences` makes them."""
+        if self.cached is not None:
+            return self._from_cache(self.cached, sentences)
+        layers_LBTD, lengths_B = self._layers(sentences)
+        width = layers_LBTD.shape[2]
+        mask_BT = _inside(lengths_B, width) if self.keep_boundaries else _inside(lengths_B - 2, width - 2)
+        mixed = [self._mixed(mix, layers_LBTD, lengths_B, mask_BT) for mix in self.mixes]  # type: ignore[arg-type]
+        return _one_or_stacked(mixed), mask_BT
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the engine: it is made again from the biLM."""
+        return {**self.__dict__, "_engine": None}
+
+    def _layers(self, sentences: Sequence[Sequence[str]] | Tensor) -> tuple[Tensor, Tensor]:
+        """The layers (L+1, B, T, 2P) and lengths, both with markers."""
+        if not (self.trainable or isinstance(sentences, Tensor)) and self.start_h.device.type == "cpu":
+            return self._fast_layers(_some(sentences))
         batch = self._batch(sentences)
         start = State(self.start_h, self.start_c).expand(len(batch.lengths_B))
         with nullcontext() if self.trainable else torch.no_grad():
             layers_LBTD, _ = engine.layers(self.bilm, batch, start)
-        lengths_B = batch.lengths_B.to(layers_LBTD.device)
-        width = layers_LBTD.shape[2]
-        mask_BT = _inside(lengths_B, width) if self.keep_boundaries else _inside(lengths_B - 2, width - 2)
-        mixed = [self._mixed(mix, layers_LBTD, lengths_B, mask_BT) for mix in self.mixes]  # type: ignore[arg-type]
-        return mixed[0] if len(mixed) == 1 else torch.stack(mixed), mask_BT
+        return layers_LBTD, batch.lengths_B.to(layers_LBTD.device)
+
+    def _fast_layers(self, sentences: list[Sequence[str]]) -> tuple[Tensor, Tensor]:
+        if self._engine is None or self._engine.is_stale(self.bilm):
+            self._engine = Bulk(self.bilm, self.word_ids, arrange=self._arrange)
+        start = State(self.start_h, self.start_c).expand(len(sentences))
+        parts, _ = self._engine.run_whole(sentences, start)
+        layers_TBLD = torch.nn.utils.rnn.pad_sequence([part_LTD.transpose(0, 1) for part_LTD in parts])
+        return layers_TBLD.permute(2, 1, 0, 3), torch.tensor([len(words) + 2 for words in sentences])
+
+    def _from_cache(self, cached: Cached, sentences: Sequence[Sequence[str]] | Tensor) -> tuple[Tensor, Tensor]:
+        if isinstance(sentences, Tensor):
+            raise ConfigError("Elmo: a tensor of ids, but precomputed layers are found by tokens; pass lists of tokens")
+        layers_LBTD, mask_BT = cached.batch(sentences)
+        scale = next(self.mixes.parameters())  # the module may have been moved
+        layers_LBTD, mask_BT = layers_LBTD.to(scale), mask_BT.to(scale.device)
+        return _one_or_stacked([self._dropped(mix(layers_LBTD, mask_BT), mask_BT) for mix in self.mixes]), mask_BT
 
     def _batch(self, sentences: Sequence[Sequence[str]] | Tensor) -> engine.Batch:
         if isinstance(sentences, Tensor):
             if not isinstance(self.config.input, CharInput):
                 raise ConfigError("Elmo: a tensor of ids, but the model does not read bytes; pass lists of tokens")
             return engine.batch_of_ids(checked_ids(sentences, self.config.input.max_characters))
-        found = checked(sentences)
-        if not found:
-            raise DataError("Elmo: no sentences; expected at least one")
-        return engine.batch_of_tokens(found, self.word_ids)
+        return engine.batch_of_tokens(_some(sentences), self.word_ids)
 
     def _mixed(self, mix: ScalarMix, layers_LBTD: Tensor, lengths_B: Tensor, mask_BT: Tensor) -> Tensor:
         """One output; zero where there is no token."""
@@ -91,8 +132,34 @@ class Elmo(nn.Module):
             mixed_BTD = mixed_BTD if self.keep_boundaries else mixed_BTD[:, 1:-1]
         else:
             mixed_BTD = mix(layers_LBTD if self.keep_boundaries else layers_LBTD[:, :, 1:-1], mask_BT)
+        return self._dropped(mixed_BTD, mask_BT)
+
+    def _dropped(self, mixed_BTD: Tensor, mask_BT: Tensor) -> Tensor:
         dropped: Tensor = self.dropout(torch.where(mask_BT[:, :, None], mixed_BTD, 0.0))
         return dropped
+
+
+def _some(sentences: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    found = checked(sentences)
+    if not found:
+        raise DataError("Elmo: no sentences; expected at least one")
+    return found
+
+
+def _refuse_what_is_not_kept(cached: Cached, state: str | None, trainable: bool, markers: bool) -> None:
+    if state not in (None, cached.state):
+        raise ConfigError(f"Elmo: state {state!r}, but the layers were precomputed with {cached.state!r}")
+    if trainable:
+        raise ConfigError("Elmo: trainable, but precomputed layers cannot change; pass the model itself")
+    if markers:
+        raise ConfigError(
+            "Elmo: keep_boundaries and layer_norm 'allennlp' need <S> and </S>, which precomputed layers lack; "
+            "pass the model itself"
+        )
+
+
+def _one_or_stacked(outputs: list[Tensor]) -> Tensor:
+    return outputs[0] if len(outputs) == 1 else torch.stack(outputs)
 
 
 def _start(mixes: Sequence[ScalarMix], learned: Sequence[Mix]) -> None:

@@ -217,8 +217,7 @@ class Model:
 
     def _fast_engine(self) -> Bulk:
         if self._engine is None or self._engine.is_stale(self.bilm):
-            arrange = int8.Int8 if self.settings.precision == "int8" else fast.Dense
-            self._engine = Bulk(self.bilm, self.word_ids, self.plan.words, arrange)
+            self._engine = Bulk(self.bilm, self.word_ids, self.plan.words, arranged(self.settings.precision))
         return self._engine
 
     def _plain_whole(self, batch: Sequence[Sequence[str]], state: State) -> tuple[list[Tensor], State]:
@@ -261,6 +260,11 @@ def picking(layer: Layer, depth: int) -> Reduce:
 def mean_of_tokens(vectors: Tensor) -> Tensor:
     """(…, T, D) → (…, D) over the tokens that are there; of none: zeros."""
     return vectors.sum(-2) / max(1, vectors.shape[-2])
+
+
+def arranged(precision: str) -> fast.Arrange:
+    """How the engine multiplies gates."""
+    return int8.Int8 if precision == "int8" else fast.Dense
 
 
 def _converted(bilm: BiLM, device: torch.device, dtype: torch.dtype) -> BiLM:

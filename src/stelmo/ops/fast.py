@@ -66,8 +66,8 @@ def pack(weights: LstmWeights, clips: Clips, cells: int = CELLS_TOGETHER, arrang
     for start in range(0, bias_4H.shape[1], cells):
         kernel_K4h = kernel_K4H[:, :, start : start + cells].flatten(1)
         bias_4h = bias_4H[:, start : start + cells].flatten()
-        products = (arrange(part.contiguous()) for part in (kernel_K4h[:inputs], kernel_K4h[inputs:]))
-        blocks.append(Block(*products, bias_4h))
+        of_input, of_state = kernel_K4h[:inputs].contiguous(), kernel_K4h[inputs:].contiguous()
+        blocks.append(Block(arrange(of_input), arrange(of_state), bias_4h))
     return PackedWeights(blocks, weights.projection_HP, clips)
 
 

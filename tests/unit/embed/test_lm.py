@@ -87,6 +87,8 @@ def test_a_word_outside_the_vocabulary_is_scored_as_unknown_but_read_by_its_char
 def test_chunks_change_nothing(model, head, monkeypatch):
     whole = lm.log_probs(model, head, SENTENCES)
     best = lm.candidates(model, head, SENTENCES, 4)
+    for size in ("PLACES_TOGETHER", "WORDS_TOGETHER"):
+        monkeypatch.setattr(lm, size, 3)
     monkeypatch.setattr(lm, "LOGITS_TOGETHER", 2 * len(WORDS))
     for left, right in zip(whole, lm.log_probs(model, head, SENTENCES), strict=True):
         np.testing.assert_allclose(left.forward, right.forward, atol=1e-12)
@@ -155,6 +157,18 @@ def test_substitutes_are_the_geometric_mean_of_both_directions_over_real_words(m
         assert substitute.forward == pytest.approx(np.exp(forward[WORDS.index(substitute.word)]))
         assert substitute.backward == pytest.approx(np.exp(backward[WORDS.index(substitute.word)]))
     assert sum(substitute.probability for substitute in found) == pytest.approx(1.0)
+
+
+def test_each_direction_alone_has_its_own_best_words(model, head):
+    tokens = SENTENCES[3]
+    found = lm.guesses(model, head, tokens, 2, k=4)
+    assert found.both == lm.substitutes(model, head, tokens, 2, k=4)
+    for guesses, ways in zip((found.forward, found.backward), distributions(tokens), strict=True):
+        probabilities = dict(zip(WORDS[3:], np.exp(ways[3, 3:]), strict=True))
+        assert [guess.word for guess in guesses] == sorted(probabilities, key=lambda word: -probabilities[word])[:4]
+        assert [guess.probability for guess in guesses] == pytest.approx(
+            [probabilities[guess.word] for guess in guesses]
+        )
 
 
 def test_the_word_in_the_gap_has_no_say(model, head):
