@@ -1,8 +1,8 @@
 """The functions of `reference`, arranged for speed without gradients: equal values, other order. Knows no modules.
 
 Sentences of a batch stand longest first and are *packed*: step t holds the rows that are that long, so there is no
-padding to compute. B sentences, N packed tokens, C characters, E character width, F filters, D input width,
-P projection, H cells, h cells of one block, U distinct words.
+padding to compute. B sentences, N packed tokens, C characters, F filters, D input width, P projection, H cells,
+h cells of one block, U distinct words.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from stelmo.ops import windows
 from stelmo.ops.reference import FORGET_BIAS, Clips, LstmWeights
 
 _GATES = [0, 2, 3, 1]  # i, f, o, j out of i, j, f, o
@@ -157,44 +158,15 @@ def _project(m_nH: Tensor, weights: PackedWeights, out_nP: Tensor) -> None:
         out_nP.clamp_(-weights.clips.projection, weights.clips.projection)
 
 
-WORDS_TOGETHER = 64  # windows of so many words stay in the processor's cache between the product and the maximum
-
-
 def char_cnn(
     chars_NC: Tensor, table: Tensor, kernels: Sequence[Tensor], biases: Sequence[Tensor], activation: str
 ) -> Tensor:
-    """Character ids → (N, F), as `reference.char_cnn`.
-
-    All filters are one matrix, each padded with zeros to the widest. Where a row ends in one and the same id, as words
-    do in padding, windows that begin there are all alike, so one of them stands for all.
-    """
-    widest = max(map(len, kernels))
-    padded = [torch.nn.functional.pad(kernel, (0, 0, 0, 0, 0, widest - len(kernel))) for kernel in kernels]
-    kernel_KF = torch.cat(padded, 2).flatten(0, 1)
-    lengths_N = _before_the_tail(chars_NC)
-    x_NF = table.new_empty(len(chars_NC), kernel_KF.shape[1])
-    for rows in torch.split(lengths_N.argsort(), WORDS_TOGETHER):
-        width = int(lengths_N[rows].max()) + widest
-        if width <= chars_NC.shape[1]:
-            x_NF[rows] = _strongest(torch.nn.functional.embedding(chars_NC[rows, :width], table), kernel_KF)
-        else:  # no room for a window of the tail alone: every filter has a last window of its own
-            x_NF[rows] = _strongest_of_each(torch.nn.functional.embedding(chars_NC[rows], table), kernels)
+    """Character ids → (N, F), as `reference.char_cnn`."""
+    filters_wEF, widths_F = windows.side_by_side(kernels)
+    met_d, numbers_NC = windows.met(chars_NC, len(table))
+    given_wdF = table[met_d] @ filters_wEF
+    x_NF = table.new_empty(len(chars_NC), len(widths_F))
+    for part in windows.parts(numbers_NC, widths_F, len(given_wdF)):
+        x_NF[part.rows_n] = part.strength(given_wdF).amax(1)
     activate = {"relu": torch.relu_, "tanh": torch.tanh_}[activation]
     return activate(x_NF.add_(torch.cat(list(biases))))
-
-
-def _before_the_tail(chars_NC: Tensor) -> Tensor:
-    """How many ids of each row stand before the run of equal ones at its end."""
-    places_C = torch.arange(1, chars_NC.shape[1] + 1, device=chars_NC.device)
-    return torch.where(chars_NC != chars_NC[:, -1:], places_C, 0).amax(1)
-
-
-def _strongest(x_NCE: Tensor, kernel_KF: Tensor) -> Tensor:
-    windows_NpK = x_NCE.flatten(1).unfold(1, len(kernel_KF), x_NCE.shape[2])
-    products = windows_NpK.flatten(0, 1) @ kernel_KF
-    return products.view(*windows_NpK.shape[:2], -1).amax(1)
-
-
-def _strongest_of_each(x_NCE: Tensor, kernels: Sequence[Tensor]) -> Tensor:
-    x_NEC = x_NCE.transpose(1, 2)
-    return torch.cat([torch.conv1d(x_NEC, kernel.permute(2, 1, 0)).amax(-1) for kernel in kernels], -1)

@@ -80,7 +80,9 @@ def _packed(weight_KN: Tensor) -> Tensor:
 
 def _multiply(q_nK: Tensor, scale: float, packed: Tensor, scale_N: Tensor, zeros_N: Tensor, out_nN: Tensor) -> Tensor:
     """out + scale · scale_N · (q − 128) W; out's memory may be used for it."""
+    left, right = (q_nK, scale, _MIDDLE), (packed, scale_N, zeros_N)
+    result, of_out = (1.0, 0, torch.float32), (1.0, 0)
     added: Tensor = torch.ops.onednn.qlinear_pointwise.binary(
-        q_nK, scale, _MIDDLE, packed, scale_N, zeros_N, out_nN, None, 1.0, 0, torch.float32, 1.0, 0, "sum", 1.0, "none", [], ""
-    )  # fmt: skip
+        *left, *right, out_nN, None, *result, *of_out, "sum", 1.0, "none", [], ""
+    )
     return added

@@ -1,9 +1,11 @@
 """The specification of the biLM in the shortest clear PyTorch, differentiable by autograd. Knows no modules.
 
 B sentences, T tokens, C characters of a word, E character width, F filters, D input width, P projection,
-H cells, L layers, N words in any arrangement. Weights have the layout of the published files: x @ W.
+H cells, L layers, N words in any arrangement, V words of the vocabulary, K negatives.
+Weights have the layout of the published files: x @ W.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -111,3 +113,36 @@ def layer_norm(layers_LBTD: Tensor, mask_BT: Tensor, epsilon: float) -> Tensor:
     mean_L = (layers_LBTD * mask_BT1).sum((1, 2, 3), keepdim=True) / count
     variance_L = (((layers_LBTD - mean_L) * mask_BT1) ** 2).sum((1, 2, 3), keepdim=True) / count
     return (layers_LBTD - mean_L) / torch.sqrt(variance_L + epsilon)
+
+
+def log_uniform(ids_N: Tensor, words: int) -> Tensor:
+    """ln p(k),  p(k) = ln((k + 2) / (k + 1)) / ln(V + 1): the law negatives are drawn by, in float64."""
+    k_N = ids_N.double()
+    return torch.log(torch.log1p(1 / (k_N + 1)) / math.log(words + 1))
+
+
+def log_expected_count(ids_N: Tensor, words: int, tries: int) -> Tensor:
+    """ln(1 − (1 − p)^tries): how often a word is among distinct negatives that took so many draws."""
+    return torch.log(-torch.expm1(tries * torch.log1p(-log_uniform(ids_N, words).exp())))
+
+
+def sampled_softmax(
+    h_NP: Tensor, targets_N: Tensor, weight_VP: Tensor, bias_V: Tensor, negatives_K: Tensor, tries: int
+) -> Tensor:
+    """Mean cross entropy of the target against the negatives, each logit less its log expected count.
+
+    A negative that is the target itself does not take part.
+    """
+    ids_NK = torch.cat([targets_N[:, None], negatives_K.expand(len(targets_N), -1)], 1)
+    correction_V = log_expected_count(torch.arange(len(bias_V), device=h_NP.device), len(bias_V), tries)
+    target_N = (h_NP * weight_VP[targets_N]).sum(-1) + bias_V[targets_N]
+    logits_NK = torch.cat([target_N[:, None], h_NP @ weight_VP[negatives_K].T + bias_V[negatives_K]], 1)
+    logits_NK = logits_NK - correction_V[ids_NK].to(logits_NK.dtype)
+    accidental_NK = ids_NK == targets_N[:, None]
+    accidental_NK[:, 0] = False
+    return -torch.log_softmax(logits_NK.masked_fill(accidental_NK, -math.inf), -1)[:, 0].mean()
+
+
+def full_softmax(h_NP: Tensor, targets_N: Tensor, weight_VP: Tensor, bias_V: Tensor) -> Tensor:
+    """Mean cross entropy of the target against the whole vocabulary."""
+    return F.cross_entropy(h_NP @ weight_VP.T + bias_V, targets_N)

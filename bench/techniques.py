@@ -1,0 +1,152 @@
+"""What each technique of the engine buys: one switched off at a time. Run: techniques.py [small|full] [PICTURE.svg]
+
+Each is taken out by exchanging the piece of code that holds it; the rest stays as it is. Figures are shares of the
+whole engine's speed inside one run: 0.5 means that without the technique it is half as fast.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+import torch
+
+from stelmo.embed import batches, bulk, engine, speed
+from stelmo.embed.bulk import Bulk
+from stelmo.embed.model import Model
+from stelmo.model.state import State
+from stelmo.ops import fast, reference
+from stelmo.store import pictures
+from stelmo.text import chars
+
+Off = Callable[[Model], AbstractContextManager[object]]
+
+
+def every_word_anew(bulk_engine: Bulk, sentences: Sequence[Sequence[str]]) -> tuple[torch.Tensor, torch.Tensor]:
+    words = [chars.BEGIN_SENTENCE, chars.END_SENTENCE, *(word for words in sentences for word in words)]
+    return bulk_engine._token_layer._compute(words), torch.arange(2, len(words))
+
+
+def remembering_nothing(token_layer: bulk.RememberedWords, words: Sequence[str]) -> torch.Tensor:
+    return token_layer._compute(words)
+
+
+def marker_steps_of_each(bulk_engine: Bulk, sentences: Sequence[Sequence[str]], start: State) -> torch.Tensor:
+    layers, _ = bulk_engine.run_whole(sentences, start.expand(len(sentences)))
+    return torch.cat([layers_LTD[:, 1:-1] for layers_LTD in layers], 1)
+
+
+def in_input_order(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    rows = max(1, budget // max(lengths))
+    for positions in batches.in_order(len(lengths), rows):
+        yield sorted(positions, key=lambda position: -lengths[position])
+
+
+class OneAfterTheOther:
+    """Both directions on one thread of Python, all of torch's."""
+
+    def __init__(self, workers: int) -> None:
+        pass
+
+    def __enter__(self) -> "OneAfterTheOther":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        pass
+
+    def submit(self, work: Callable[..., object], *arguments: object) -> "OneAfterTheOther":
+        self.result = lambda: work(*arguments)
+        return self
+
+
+@contextmanager
+def all_threads(workers: int) -> Iterator[int]:
+    yield torch.get_num_threads()
+
+
+def both(*patches: AbstractContextManager[object]) -> AbstractContextManager[object]:
+    stack = ExitStack()
+    for one in patches:
+        stack.enter_context(one)
+    return stack
+
+
+@contextmanager
+def repacked(model: Model, change: AbstractContextManager[object]) -> Iterator[None]:
+    """With an engine of its own, made under the change."""
+    kept, model._engine = model._engine, None
+    with change:
+        model._fast_engine()
+        yield
+    model._engine = kept
+
+
+def whole_cnn(words: Sequence[str], model: Model) -> torch.Tensor:
+    return engine.token_vectors(model.bilm, model.word_ids(words), reference.char_cnn)
+
+
+KNOWN: dict[str, Off] = {  # every word known
+    "large batches (32 rows)": lambda model: patch.object(batches, "by_length", thirty_two_rows),
+    "batches by length": lambda model: patch.object(batches, "by_length", in_input_order),
+    "a thread for each direction": lambda model: both(
+        patch.object(bulk, "ThreadPoolExecutor", OneAfterTheOther), patch.object(bulk, "shared_threads", all_threads)
+    ),
+    "a gate table of the words": lambda model: patch.object(bulk, "WORDS_IN_TABLE", 0),
+    "one step for all first markers": lambda model: patch.object(Bulk, "run", marker_steps_of_each),
+    "blocks of 1024 cells": lambda model: repacked(model, patch.object(fast.pack, "__defaults__", (10**9, fast.Dense))),
+}
+UNKNOWN: dict[str, Off] = {  # no word known
+    "each word once in a batch": lambda model: patch.object(Bulk, "_words", every_word_anew),
+    "words remembered across batches": lambda model: patch.object(
+        bulk.RememberedWords, "__call__", remembering_nothing
+    ),
+    "windows that a word can touch": lambda model: repacked(
+        model, patch.object(bulk.fast, "char_cnn", reference.char_cnn)
+    ),
+}
+
+
+def thirty_two_rows(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    order = sorted(range(len(lengths)), key=lambda position: -lengths[position])
+    for first in range(0, len(order), 32):
+        yield order[first : first + 32]
+
+
+def shares(size: str, rounds: int) -> dict[str, float]:
+    model, text = speed.random_model(size), speed.zipf_text(speed.SENTENCES[size])
+
+    def without(off: Off, forget: bool) -> Callable[[], object]:
+        def run() -> None:
+            if forget:
+                model.forget_words()
+            with off(model):
+                model.embed(text)
+
+        return run
+
+    def everything() -> None:
+        model.forget_words()
+        model.embed(text)
+
+    work: dict[str, tuple[Callable[[], object], speed.Sentences]] = {"known": (lambda: model.embed(text), text)}
+    work |= {name: (without(off, False), text) for name, off in KNOWN.items()}
+    work["unknown"] = (everything, text)
+    work |= {name: (without(off, True), text) for name, off in UNKNOWN.items()}
+    rates = speed.medians(work, rounds)
+    return {name: rates[name] / rates["known" if name in KNOWN else "unknown"] for name in (*KNOWN, *UNKNOWN)}
+
+
+def main(size: str = "small", picture: str | None = None, rounds: int = 3) -> None:
+    found = shares(size, rounds)
+    print(f"{size}, {torch.get_num_threads()} threads, median of {rounds} interleaved rounds\n")
+    print("| without | speed left |\n|---|---|")
+    for name, share in found.items():
+        print(f"| {name} | {share:.2f} |")
+    if picture is not None:
+        title = f"Speed left without a technique ({size})"
+        pictures.bars(Path(picture), found, y="share of the engine's speed", title=title)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

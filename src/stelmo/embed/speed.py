@@ -1,0 +1,160 @@
+"""A size of model → how fast this machine embeds with it. Knows no files.
+
+Every figure stands beside one of the same run: machines are noisy, ratios less so. The old way, which the engine is
+measured against, is what older software does with the same modules: batches of 32 in input order, every word through
+the character CNN, one step at a time. Weights are random and words follow Zipf's law: neither changes the speed.
+"""
+
+import random
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+
+from stelmo.config import CharInput, LoadSettings, LstmConfig, ModelConfig, Precision
+from stelmo.embed.model import Model
+from stelmo.model.bilm import BiLM
+from stelmo.store.saved import SavedModel
+from stelmo.text import chars
+
+FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+SIZES = {"small": (1024, 128, 1), "medium": (2048, 256, 1), "full": (4096, 512, 2)}  # cells, projection, highways
+SENTENCES = {"small": 1000, "medium": 512, "full": 256}
+ROWS = (1, 4, 16, 64, 256, 1024)
+OLD_SENTENCES, OLD_ROWS, SINGLE = 64, 32, 8
+
+Sentences = list[list[str]]
+Rates = dict[str, float]
+
+
+class Speed(NamedTuple):
+    """Tokens a second by the way it was done; MB at the engine's peak; the share of the machine's sgemm limit."""
+
+    rates: Rates
+    peak: float
+    share: float
+
+
+def random_model(size: str, precision: Precision = "float32") -> Model:
+    """A published architecture with the initial values of training."""
+    cells, projection, highways = SIZES[size]
+    config = ModelConfig(
+        input=CharInput(embedding=16, filters=FILTERS, highways=highways),
+        lstm=LstmConfig(cells=cells, projection=projection, cell_clip=3.0, projection_clip=3.0),
+    )
+    saved = SavedModel(BiLM(config).reset(0).requires_grad_(False), "random")
+    return Model(saved, LoadSettings(state="fresh", precision=precision))
+
+
+def zipf_text(sentences: int, seed: int = 0, vocabulary: int = 100_000) -> Sentences:
+    """Lengths and repetitions as in real text: 22 tokens on average, at most 60."""
+    chance = random.Random(seed)
+    words = ["".join(chance.choices("etaoinshrdlu", k=2 + len(str(rank)))) + str(rank) for rank in range(vocabulary)]
+    lengths = [max(5, min(60, int(chance.gammavariate(3.6, 6.1)))) for _ in range(sentences)]
+    return [[words[int(vocabulary ** chance.random()) - 1] for _ in range(length)] for length in lengths]
+
+
+@torch.inference_mode()
+def old_way(model: Model, sentences: Sentences) -> None:
+    for first in range(0, len(sentences), OLD_ROWS):
+        batch = [["<S>", *words, "</S>"] for words in sentences[first : first + OLD_ROWS]]
+        ids_BTC = torch.from_numpy(chars.encode_sentences(batch))
+        x_BTP = model.bilm.encoder(ids_BTC.flatten(0, 1)).view(*ids_BTC.shape[:2], -1)
+        model.bilm(x_BTP, torch.tensor([len(words) for words in batch]), model.bilm.zero_state(len(batch)))
+
+
+def measure(size: str, rounds: int) -> Speed:
+    """The engine against the old way, in turns: no word known, every word known, one sentence at a time, 8 bits."""
+    model, text = random_model(size), zipf_text(SENTENCES[size])
+    few, one = text[:OLD_SENTENCES], text[:SINGLE]
+    model.embed(text)
+    peak = _peak()
+    narrow = random_model(size, "int8")
+    narrow.embed(text)
+    rates = medians(
+        {
+            "old way": (lambda: old_way(model, few), few),
+            "no word known": (lambda: _anew(model, text), text),
+            "every word known": (lambda: model.embed(text), text),
+            "int8, every word known": (lambda: narrow.embed(text), text),
+            "old way, one sentence": (lambda: [old_way(model, [words]) for words in one], one),
+            "one sentence": (lambda: [model.embed([words]) for words in one], one),
+        },
+        rounds,
+    )
+    return Speed(rates, peak, rates["every word known"] * _operations(model.config) / sgemm_limit(size))
+
+
+def _anew(model: Model, sentences: Sentences) -> None:
+    model.forget_words()
+    model.embed(sentences)
+
+
+def by_rows(size: str, rounds: int, rows: Sequence[int] = ROWS, length: int = 20) -> dict[int, float]:
+    """Tokens a second for batches of so many rows of equal length, every word known."""
+    model = random_model(size)
+    words = [word for sentence in zipf_text(400) for word in sentence]
+    work: dict[str, tuple[Callable[[], object], Sentences]] = {}
+    for count in rows:
+        text = [[words[(row * length + place) % len(words)] for place in range(length)] for row in range(count)]
+        work[str(count)] = (lambda text=text: _at_once(model, text), text)  # type: ignore[misc]
+    return {int(name): rate for name, rate in medians(work, rounds).items()}
+
+
+def _at_once(model: Model, sentences: Sentences) -> object:
+    return model._fast_engine().run(sentences, model.start_state("fresh"))
+
+
+def medians(work: dict[str, tuple[Callable[[], object], Sentences]], rounds: int) -> Rates:
+    """Tokens a second of each, done in turns so that a disturbance meets all alike; the first round does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(rounds + 1):
+        for name, (run, _) in work.items():
+            seconds[name].append(_seconds(run))
+    tokens = {name: sum(map(len, sentences)) for name, (_, sentences) in work.items()}
+    return {name: tokens[name] / statistics.median(taken[1:]) for name, taken in seconds.items()}
+
+
+def sgemm_limit(size: str, rows: int = 256, rounds: int = 5) -> float:
+    """Operations a second of the gates' own product, as many rows as it likes: what no LSTM can pass."""
+    cells, projection, _ = SIZES[size]
+    x_nP, matrix_P4H = torch.randn(rows, projection), torch.randn(projection, 4 * cells)
+    out = torch.empty(rows, 4 * cells)
+    fastest = min(_seconds(lambda: torch.mm(x_nP, matrix_P4H, out=out)) for _ in range(10 * rounds))
+    return 2 * rows * projection * 4 * cells / fastest
+
+
+def _operations(config: ModelConfig) -> float:
+    """Multiplications and additions of the LSTMs for one token."""
+    cells, projection = config.lstm.cells, config.lstm.projection
+    return 2 * 2 * config.lstm.layers * (2 * projection * 4 * cells + cells * projection)
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def _peak() -> float:
+    """MB of this process at its largest."""
+    kilo = 1024 if sys.platform == "linux" else 1024**2
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / kilo
+
+
+def table(speeds: dict[str, Speed]) -> Iterator[str]:
+    """The lines of a Markdown table."""
+    yield "| model | old way | no word known | every word known | int8 | one sentence (old way) | sgemm limit | peak |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for size, (rates, peak, share) in speeds.items():
+        old, alone = rates["old way"], rates["old way, one sentence"]
+        times = {name: f"{rate:,.0f} ({rate / old:.1f}×)" for name, rate in rates.items()}
+        yield (
+            f"| {size} | {old:,.0f} | {times['no word known']} | {times['every word known']} "
+            f"| {times['int8, every word known']} | {rates['one sentence']:,.0f} "
+            f"({rates['one sentence'] / alone:.1f}× of {alone:,.0f}) | {share:.0%} | {peak:,.0f} MB |"
+        )

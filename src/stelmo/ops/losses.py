@@ -1,0 +1,118 @@
+"""The softmaxes of `reference`, loss and gradient in one pass over chunks of tokens. Knows no modules.
+
+The logits of a chunk stay in the processor's cache and are never kept. N tokens, V words, K negatives, P projection.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from stelmo.ops.reference import log_expected_count
+
+TOKENS_TOGETHER = 128
+_LOGITS_TOGETHER = 1 << 20  # of a full softmax: about as many, whatever the vocabulary
+
+
+class RowGradient(NamedTuple):
+    """The gradient of some rows of the softmax; the others' is zero."""
+
+    rows_n: Tensor  # distinct, rising
+    weight_nP: Tensor
+    bias_n: Tensor
+
+
+class LossGradient(NamedTuple):
+    """The mean loss of N tokens, and gradients of a multiple of it."""
+
+    loss: Tensor  # ()
+    h_NP: Tensor
+    rows: tuple[Tensor, Tensor, Tensor]  # ids in any order, some several times; weight and bias of each
+
+
+def merge(parts: Sequence[tuple[Tensor, Tensor, Tensor]]) -> RowGradient:
+    """Gradients of rows, each part (ids, weight, bias), summed where ids meet."""
+    ids, weight, bias = (torch.cat(columns) for columns in zip(*parts, strict=True))
+    rows_n, place = torch.unique(ids, return_inverse=True)
+    weight_nP = weight.new_zeros(len(rows_n), weight.shape[1]).index_add_(0, place, weight)
+    return RowGradient(rows_n, weight_nP, bias.new_zeros(len(rows_n)).index_add_(0, place, bias))
+
+
+@torch.no_grad()
+def sampled_softmax(
+    h_NP: Tensor,
+    targets_N: Tensor,
+    weight_VP: Tensor,
+    bias_V: Tensor,
+    negatives_K: Tensor,
+    tries: int,
+    scale: float = 1.0,
+) -> LossGradient:
+    """As `reference.sampled_softmax`, with the gradient of scale · loss."""
+    words, each = len(bias_V), scale / len(h_NP)
+    weight_NP, weight_KP = weight_VP[targets_N], weight_VP[negatives_K]
+    bias_K = bias_V[negatives_K] - log_expected_count(negatives_K, words, tries).to(bias_V.dtype)
+    target_N = torch.linalg.vecdot(h_NP, weight_NP) + bias_V[targets_N]
+    target_N -= log_expected_count(targets_N, words, tries).to(bias_V.dtype)
+    hit_N = _places(negatives_K, words)[targets_N]
+    dh_NP, dtarget_N, loss = torch.empty_like(h_NP), torch.empty_like(target_N), target_N.new_zeros(())
+    dweight_KP, dbias_K = torch.zeros_like(weight_KP), torch.zeros_like(bias_K)
+    for n in _chunks(len(h_NP), TOKENS_TOGETHER):
+        odds_nK = torch.addmm(bias_K, h_NP[n], weight_KP.t())
+        odds_nK[(hit_N[n] >= 0).nonzero()[:, 0], hit_N[n][hit_N[n] >= 0]] = -math.inf
+        top_n = torch.maximum(odds_nK.amax(1), target_N[n])
+        odds_nK.sub_(top_n[:, None]).exp_()
+        target_odds_n = torch.exp(target_N[n] - top_n)
+        total_n = odds_nK.sum(1) + target_odds_n
+        loss += (total_n.log() + top_n - target_N[n]).sum()
+        # Rows are divided by their total where they are short, in P, not in K.
+        share_n = each / total_n
+        torch.mul(odds_nK @ weight_KP, share_n[:, None], out=dh_NP[n])
+        dweight_KP.addmm_(odds_nK.t(), h_NP[n] * share_n[:, None])
+        dbias_K.addmv_(odds_nK.t(), share_n)
+        dtarget_N[n] = target_odds_n * share_n - each
+    dh_NP.addcmul_(dtarget_N[:, None], weight_NP)
+    ids = torch.cat([negatives_K, targets_N])
+    dweight = torch.cat([dweight_KP, dtarget_N[:, None] * h_NP])
+    return LossGradient(loss / len(h_NP), dh_NP, (ids, dweight, torch.cat([dbias_K, dtarget_N])))
+
+
+@torch.no_grad()
+def full_softmax(
+    h_NP: Tensor, targets_N: Tensor, weight_VP: Tensor, bias_V: Tensor, scale: float = 1.0
+) -> LossGradient:
+    """As `reference.full_softmax`, with the gradient of scale · loss; every word has a row."""
+    each, loss = scale / len(h_NP), h_NP.new_zeros(())
+    dh_NP, dweight_VP, dbias_V = torch.empty_like(h_NP), torch.zeros_like(weight_VP), torch.zeros_like(bias_V)
+    for n in _chunks(len(h_NP), max(1, _LOGITS_TOGETHER // len(bias_V))):
+        share_nV = torch.addmm(bias_V, h_NP[n], weight_VP.t()).log_softmax(1)
+        loss -= share_nV.gather(1, targets_N[n, None]).sum()
+        share_nV.exp_().mul_(each).scatter_add_(1, targets_N[n, None], share_nV.new_full((len(share_nV), 1), -each))
+        torch.mm(share_nV, weight_VP, out=dh_NP[n])
+        dweight_VP.addmm_(share_nV.t(), h_NP[n])
+        dbias_V += share_nV.sum(0)
+    ids_V = torch.arange(len(bias_V), device=bias_V.device)
+    return LossGradient(loss / len(h_NP), dh_NP, (ids_V, dweight_VP, dbias_V))
+
+
+@torch.no_grad()
+def full_losses(h_NP: Tensor, targets_N: Tensor, weight_VP: Tensor, bias_V: Tensor) -> Tensor:
+    """Cross entropy of each target against the whole vocabulary, (N,), without gradient."""
+    losses_N = h_NP.new_empty(len(h_NP))
+    for n in _chunks(len(h_NP), max(1, _LOGITS_TOGETHER // len(bias_V))):
+        logits_nV = torch.addmm(bias_V, h_NP[n], weight_VP.t())
+        torch.sub(logits_nV.logsumexp(1), logits_nV.gather(1, targets_N[n, None])[:, 0], out=losses_N[n])
+    return losses_N
+
+
+def _places(ids_K: Tensor, words: int) -> Tensor:
+    """Where each word stands among the ids, (V,); −1 where it does not."""
+    place_V = ids_K.new_full((words,), -1)
+    place_V[ids_K] = torch.arange(len(ids_K), device=ids_K.device)
+    return place_V
+
+
+def _chunks(count: int, together: int) -> Iterator[slice]:
+    return (slice(first, min(first + together, count)) for first in range(0, count, together))

@@ -1,0 +1,221 @@
+"""The functions of `reference`, arranged for training: equal values and gradients, other order. Knows no modules.
+
+Windows of text are full and time comes first. T steps, B rows, N = T · B, D input width, P projection, H cells; words
+and characters have the letters of `windows`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from stelmo.ops import windows
+from stelmo.ops.reference import FORGET_BIAS, Clips, LstmWeights
+
+_aten = torch.ops.aten
+
+
+class Buffers:
+    """Memory kept from step to step: the system hands out fresh pages slower than they are filled with products.
+
+    One buffer serves one forward pass and the backward pass that belongs to it, and only then the next.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Tensor] = {}
+
+    def take(self, name: str, like: Tensor, *shape: int) -> Tensor:
+        """What is in it is anybody's guess."""
+        kept = self._kept.get(name)
+        if kept is None or (kept.shape, kept.dtype, kept.device) != (torch.Size(shape), like.dtype, like.device):
+            kept = self._kept[name] = like.new_empty(shape)
+        return kept
+
+
+def lstm(
+    x_TBD: Tensor, weights: LstmWeights, clips: Clips, h_BP: Tensor, c_BH: Tensor, buffers: Buffers | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One layer over a window → outputs (T, B, P) and the end state, which carries no gradient."""
+    run: Callable[..., tuple[Tensor, Tensor, Tensor]] = _Lstm.apply
+    return run(x_TBD.contiguous(), *weights, clips, h_BP, c_BH, buffers or Buffers())
+
+
+class _Tape(NamedTuple):
+    """What a window leaves for the way back; the gates are activated, and overwritten there by their gradients."""
+
+    gates_TB4H: Tensor
+    h: Tensor  # (1 + T, B, P): the start first
+    c: Tensor  # (1 + T, B, H)
+    tanh_TBH: Tensor  # of c
+    m_TBH: Tensor  # before the projection
+
+
+def _tape(x_TBD: Tensor, h_BP: Tensor, c_BH: Tensor, buffers: Buffers) -> _Tape:
+    steps, (rows, cells) = len(x_TBD), c_BH.shape
+    sizes = {"gates": (steps, 4 * cells), "c": (steps + 1, cells), "tanh": (steps, cells), "m": (steps, cells)}
+    gates, c, tanh, m = (buffers.take(name, x_TBD, long, rows, wide) for name, (long, wide) in sizes.items())
+    h = x_TBD.new_empty(steps + 1, *h_BP.shape)  # handed out as the layer's output
+    h[0], c[0] = h_BP, c_BH
+    return _Tape(gates, h, c, tanh, m)
+
+
+class _Lstm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x_TBD: Tensor,
+        kernel: Tensor,
+        bias_4H: Tensor,
+        projection_HP: Tensor | None,
+        clips: Clips,
+        h_BP: Tensor,
+        c_BH: Tensor,
+        buffers: Buffers,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        inputs = x_TBD.shape[2]
+        tape = _tape(x_TBD, h_BP, c_BH, buffers)
+        torch.addmm(_with_forget_bias(bias_4H), x_TBD.flatten(0, 1), kernel[:inputs], out=tape.gates_TB4H.flatten(0, 1))
+        for t in range(len(x_TBD)):
+            tape.gates_TB4H[t].addmm_(tape.h[t], kernel[inputs:])
+            _cells(tape, t, clips.cell)
+            _project(tape.m_TBH[t], projection_HP, clips.projection, tape.h[t + 1])
+        ctx.save_for_backward(x_TBD, kernel, projection_HP, *tape)
+        ctx.clips = clips
+        ends = tape.h[-1].clone(), tape.c[-1].clone()
+        ctx.mark_non_differentiable(*ends)
+        return tape.h[1:], *ends
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy_TBP: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        x_TBD, kernel, projection_HP, *taped = ctx.saved_tensors
+        tape, inputs = _Tape(*taped), x_TBD.shape[2]
+        dh_TBP = dy_TBP.clone(memory_format=torch.contiguous_format)
+        way_back = _WayBack(tape, ctx.clips, projection_HP)
+        for t in reversed(range(len(x_TBD))):
+            way_back.step(t, dh_TBP[t])
+            if t:
+                dh_TBP[t - 1].addmm_(tape.gates_TB4H[t], kernel[inputs:].t())
+        # Each weight's gradient is one large product over all steps.
+        gates_N4H = tape.gates_TB4H.flatten(0, 1)
+        read_ND = torch.cat([x_TBD, tape.h[:-1]], 2).flatten(0, 1)
+        dprojection_HP = None
+        if projection_HP is not None:
+            dprojection_HP = tape.m_TBH.flatten(0, 1).t() @ dh_TBP.flatten(0, 1)
+        dx_TBD = (gates_N4H @ kernel[:inputs].t()).view_as(x_TBD)
+        return dx_TBD, read_ND.t() @ gates_N4H, gates_N4H.sum(0), dprojection_HP, None, None, None, None
+
+
+def _with_forget_bias(bias_4H: Tensor) -> Tensor:
+    bias_4H = bias_4H.clone()
+    bias_4H.chunk(4)[2].add_(FORGET_BIAS)
+    return bias_4H
+
+
+def _cells(tape: _Tape, t: int, limit: float | None) -> None:
+    """c = clip(σ(f) ⊙ c + σ(i) ⊙ tanh(j)),  m = σ(o) ⊙ tanh(c)"""
+    i, j, f, o = tape.gates_TB4H[t].chunk(4, 1)
+    i.sigmoid_()
+    j.tanh_()
+    tape.gates_TB4H[t, :, 2 * i.shape[1] :].sigmoid_()  # f and o
+    c_BH = torch.mul(f, tape.c[t], out=tape.c[t + 1]).addcmul_(i, j)
+    if limit is not None:
+        c_BH.clamp_(-limit, limit)
+    torch.mul(o, torch.tanh(c_BH, out=tape.tanh_TBH[t]), out=tape.m_TBH[t])
+
+
+def _project(m_BH: Tensor, projection_HP: Tensor | None, limit: float | None, h_BP: Tensor) -> None:
+    if projection_HP is None:
+        h_BP.copy_(m_BH)
+        return
+    torch.mm(m_BH, projection_HP, out=h_BP)
+    if limit is not None:
+        h_BP.clamp_(-limit, limit)
+
+
+class _WayBack:
+    """Steps in reverse: the gradient of the cell is carried along."""
+
+    def __init__(self, tape: _Tape, clips: Clips, projection_HP: Tensor | None) -> None:
+        self._tape, self._clips, self._projection_HP = tape, clips, projection_HP
+        self._dc_BH = torch.zeros_like(tape.c[0])
+        self._dm_BH, self._a_BH, self._b_BH = (torch.empty_like(self._dc_BH) for _ in range(3))
+
+    def step(self, t: int, dh_BP: Tensor) -> None:
+        """The gradient of h, clipped in place; the activated gates of the step become their gradients."""
+        if self._projection_HP is None:
+            self._dm_BH.copy_(dh_BP)
+        else:
+            _stop(dh_BP, self._tape.h[t + 1], self._clips.projection)
+            torch.mm(dh_BP, self._projection_HP.t(), out=self._dm_BH)
+        self._cells(t)
+
+    def _cells(self, t: int) -> None:
+        dm_BH, dc_BH, a_BH, b_BH, tape = self._dm_BH, self._dc_BH, self._a_BH, self._b_BH, self._tape
+        i, j, f, o = tape.gates_TB4H[t].chunk(4, 1)
+        torch.mul(dm_BH, tape.tanh_TBH[t], out=a_BH)
+        dm_BH.mul_(o)
+        _aten.sigmoid_backward(a_BH, o, grad_input=o)
+        dc_BH.add_(_aten.tanh_backward(dm_BH, tape.tanh_TBH[t], grad_input=dm_BH))
+        _stop(dc_BH, tape.c[t + 1], self._clips.cell)
+        torch.mul(dc_BH, i, out=a_BH)
+        torch.mul(dc_BH, j, out=b_BH)
+        _aten.tanh_backward(a_BH, j, grad_input=j)
+        _aten.sigmoid_backward(b_BH, i, grad_input=i)
+        torch.mul(dc_BH, tape.c[t], out=a_BH)
+        dc_BH.mul_(f)
+        _aten.sigmoid_backward(a_BH, f, grad_input=f)
+
+
+def _stop(gradient: Tensor, clipped: Tensor, limit: float | None) -> None:
+    """No gradient passes where the clip bit."""
+    if limit is not None:
+        _aten.hardtanh_backward(gradient, clipped, -limit, limit, grad_input=gradient)
+
+
+def char_cnn(
+    chars_UC: Tensor, table: Tensor, kernels: Sequence[Tensor], biases: Sequence[Tensor], activation: str
+) -> Tensor:
+    """Character ids → (U, F), as `reference.char_cnn`."""
+    filters_wEF, widths_F = windows.side_by_side(kernels)
+    met_d, numbers_UC = windows.met(chars_UC, len(table))
+    strongest: Callable[..., Tensor] = _Strongest.apply
+    with torch.autocast(table.device.type, enabled=False):
+        x_UF = strongest(numbers_UC, widths_F, table[met_d] @ filters_wEF)
+    activate = {"relu": torch.relu, "tanh": torch.tanh}[activation]
+    return activate(x_UF + torch.cat(list(biases)))
+
+
+class _Strongest(torch.autograd.Function):
+    """The strongest window of each word for each filter; only that window has a gradient.
+
+    Windows alike are equally strong, and it does not matter which of them takes the gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, numbers_UC: Tensor, widths_F: Tensor, given_wdF: Tensor) -> Tensor:
+        x_UF = given_wdF.new_empty(len(numbers_UC), len(widths_F))
+        winner_UF = torch.empty_like(x_UF)
+        for part in windows.parts(numbers_UC, widths_F, len(given_wdF)):
+            strength_npF = part.strength(given_wdF)
+            strongest_nF = strength_npF.amax(1)
+            x_UF[part.rows_n] = strongest_nF
+            # An argmax takes ten times as long as these.
+            winner_UF[part.rows_n] = strength_npF.eq_(strongest_nF[:, None]).mul_(part.places_p1(x_UF)).amax(1)
+        ctx.save_for_backward(numbers_UC, widths_F, winner_UF)
+        ctx.shape = given_wdF.shape
+        return x_UF
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dx_UF: Tensor) -> tuple[Tensor | None, ...]:
+        numbers_UC, widths_F, winner_UF = ctx.saved_tensors
+        dgiven_wdF = dx_UF.new_zeros(ctx.shape)
+        for part in windows.parts(numbers_UC, widths_F, len(dgiven_wdF)):
+            winner_n1F = winner_UF[part.rows_n][:, None]
+            dstrength_npF = winner_n1F.new_empty(len(winner_n1F), part.places, winner_n1F.shape[2])
+            torch.eq(winner_n1F, part.places_p1(dx_UF), out=dstrength_npF).mul_(dx_UF[part.rows_n][:, None])
+            part.give(dgiven_wdF, dstrength_npF)
+        return None, None, dgiven_wdF

@@ -1,0 +1,84 @@
+"""Words → the strength of every window of their characters, for all filters at once. Knows no modules.
+
+A window's strength is the sum of what its characters give, each at its place in the window; words have few distinct
+characters, so what they give is a small table, and rows of it are added up. All filters stand side by side, each
+padded with zeros to the widest.
+
+U words, n words together, C characters of a word, d distinct characters, E character width, p places of a window in a
+word, w places in the widest filter, F filters.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+WORDS_TOGETHER = 32  # their windows stay in the processor's cache between the sum and the maximum
+
+
+def side_by_side(kernels: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Kernels (width, E, count) → one (w, E, F), and the width of each filter."""
+    widest, device = max(map(len, kernels)), kernels[0].device
+    padded = [functional.pad(kernel, (0, 0, 0, 0, 0, widest - len(kernel))) for kernel in kernels]
+    widths_F = torch.cat([torch.full((kernel.shape[2],), len(kernel), device=device) for kernel in kernels])
+    return torch.cat(padded, 2), widths_F
+
+
+def met(chars_UC: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """The ids that occur, and the number of each character among them."""
+    occurs = torch.zeros(rows, dtype=torch.bool, device=chars_UC.device)
+    occurs[chars_UC.flatten()] = True
+    return occurs.nonzero()[:, 0], (occurs.cumsum(0) - 1)[chars_UC]
+
+
+class Part(NamedTuple):
+    """Some words of about one length."""
+
+    rows_n: Tensor
+    numbers_nc: Tensor
+    places: int
+    forbidden_pF: Tensor | None  # where a filter would leave the word
+
+    def strength(self, given_wdF: Tensor) -> Tensor:
+        """(n, p, F) of each window."""
+        widest, characters, _ = given_wdF.shape
+        # Beyond a word stands any character: filters that reach there are forbidden, for the others it gives zero.
+        beyond = self.places + widest - 1 - self.numbers_nc.shape[1]
+        windows_npw = functional.pad(self.numbers_nc, (0, beyond)).unfold(1, widest, 1)
+        rows_npw = windows_npw + characters * torch.arange(widest, device=windows_npw.device)
+        strength = functional.embedding_bag(rows_npw.flatten(0, 1), given_wdF.flatten(0, 1), mode="sum")
+        strength_npF = strength.view(*rows_npw.shape[:2], -1)
+        if self.forbidden_pF is not None:
+            strength_npF.masked_fill_(self.forbidden_pF, -math.inf)
+        return strength_npF
+
+    def give(self, dgiven_wdF: Tensor, dstrength_npF: Tensor) -> None:
+        """The gradient of windows, added to their characters'."""
+        for offset, dgiven_dF in enumerate(dgiven_wdF):
+            inside = min(self.places, self.numbers_nc.shape[1] - offset)
+            characters = self.numbers_nc[:, offset : offset + inside].flatten()
+            dgiven_dF.index_add_(0, characters, dstrength_npF[:, :inside].flatten(0, 1))
+
+    def places_p1(self, like: Tensor) -> Tensor:
+        return torch.arange(self.places, dtype=like.dtype, device=like.device)[:, None]
+
+
+def parts(numbers_UC: Tensor, widths_F: Tensor, widest: int) -> Iterator[Part]:
+    """Where a row ends in one and the same id, as words do in padding, one window of the tail stands for all."""
+    lengths_U, total = _before_the_tail(numbers_UC), numbers_UC.shape[1]
+    for rows_n in torch.split(lengths_U.argsort(stable=True), WORDS_TOGETHER):
+        places = int(lengths_U[rows_n[-1]]) + 1
+        if places + widest - 1 <= total:
+            yield Part(rows_n, numbers_UC[rows_n, : places + widest - 1], places, None)
+        else:  # no room for a window of the tail alone: every filter has a last window of its own
+            places_p1 = torch.arange(total, device=numbers_UC.device)[:, None]
+            yield Part(rows_n, numbers_UC[rows_n], total, places_p1 + widths_F > total)
+
+
+def _before_the_tail(numbers_UC: Tensor) -> Tensor:
+    """How many ids of each row stand before the run of equal ones at its end."""
+    places_C = torch.arange(1, numbers_UC.shape[1] + 1, device=numbers_UC.device)
+    return torch.where(numbers_UC != numbers_UC[:, -1:], places_C, 0).amax(1)

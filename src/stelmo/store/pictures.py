@@ -1,0 +1,76 @@
+"""Numbers → a picture file, .svg or .png. Knows no meaning of the numbers.
+
+The same numbers give the same bytes. Drawn without a display: pyplot's global state is not used.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stelmo.errors import OutputError
+from stelmo.store import atomic
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Points = Sequence[tuple[float, float]]
+ENDINGS = (".svg", ".png")
+_SIZE = (7.0, 4.2)  # inches
+
+
+def lines(
+    path: Path,
+    series: Mapping[str, Points],
+    *,
+    x: str,
+    y: str,
+    title: str,
+    log_x: bool = False,
+    log_y: bool = False,
+) -> None:
+    """One line for each series of (x, y)."""
+
+    def draw(axes: "Axes") -> None:
+        for name, points in series.items():
+            marker = "o" if len(points) < 40 else None
+            axes.plot(*zip(*points, strict=True), label=name, marker=marker, markersize=3)
+        if log_x:
+            axes.set_xscale("log", base=2)
+        if log_y:
+            axes.set_yscale("log")
+
+    _save(path, draw, x, y, title, legend=len(series) > 1)
+
+
+def bars(path: Path, values: Mapping[str, float], *, y: str, title: str, x: str = "") -> None:
+    """One bar for each name."""
+
+    def draw(axes: "Axes") -> None:
+        drawn = axes.bar(list(values), list(values.values()))
+        axes.bar_label(drawn, fmt="{:,.4g}")
+
+    _save(path, draw, x, y, title, legend=False)
+
+
+def refuse(path: Path) -> None:
+    """A name no picture can go to, refused before any work."""
+    if path.suffix not in ENDINGS:
+        raise OutputError(f"{path}: a picture ends in {' or '.join(ENDINGS)}")
+    atomic.refuse_existing(path, overwrite=True)
+
+
+def _save(path: Path, draw: "Callable[[Axes], None]", x: str, y: str, title: str, legend: bool) -> None:
+    refuse(path)
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({"svg.hashsalt": "stelmo"}):  # else the names inside an SVG are random
+        figure = Figure(figsize=_SIZE, layout="constrained")
+        axes = figure.add_subplot()
+        draw(axes)
+        axes.set(xlabel=x, ylabel=y, title=title)
+        axes.grid(alpha=0.3)
+        if legend:
+            axes.legend()
+        with atomic.new_file(path, overwrite=True) as draft:
+            figure.savefig(draft, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=120)

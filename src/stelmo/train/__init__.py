@@ -1,0 +1,1 @@
+"""Corpus → biLM: the pretraining loop and its parts. Knows no command line."""

@@ -1,0 +1,82 @@
+"""A window of word types → what one training step reads. Knows no files and no gradients.
+
+T steps, B rows, S types, U distinct words of the step. A type is a number of the corpus for one distinct word.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stelmo.config import CodePointInput, ModelConfig, WordInput
+from stelmo.data.streams import Window
+from stelmo.errors import ModelError
+from stelmo.text import chars, codepoints
+from stelmo.text.codepoints import Alphabet
+from stelmo.text.vocabulary import Vocabulary
+
+Ids = NDArray[np.int64]
+# U words → (U, C) characters, (U,) for a word-id model, (U, 1 + C) where a model of code points reads both
+WordIds = Callable[[Sequence[str]], Ids]
+
+
+class Batch(NamedTuple):
+    """The distinct words of both directions, and where each stands: a word passes through the encoder once."""
+
+    ids_U: Tensor  # (U, C), or as `WordIds` says
+    index_2TB: Tensor  # rows of ids_U
+    targets_2TB: Tensor  # numbers in the vocabulary
+
+    def to(self, device: torch.device) -> "Batch":
+        return Batch(*(part.to(device) for part in self))
+
+
+class TypeBytes(Protocol):
+    """Types → their words as UTF-8."""
+
+    def __len__(self) -> int: ...
+
+    def bytes_of(self, types: Ids) -> Sequence[bytes]: ...
+
+
+def word_ids(config: ModelConfig, vocabulary: Vocabulary | None, alphabet: Alphabet | None = None) -> WordIds:
+    """How this model's input layer numbers words."""
+    reads = config.input
+    if isinstance(reads, CodePointInput):
+        words = vocabulary if reads.word_table is not None else None
+        symbols = alphabet if reads.convolution is not None else None
+        return partial(codepoints.encode_words, vocabulary=words, alphabet=symbols, width=reads.max_characters)
+    if not isinstance(reads, WordInput):
+        return partial(chars.encode_words, width=reads.max_characters)
+    if vocabulary is None:
+        raise ModelError("a model that reads word ids needs its vocabulary")
+    return lambda words: np.array([vocabulary.id(word) for word in words], np.int64)
+
+
+class Batches:
+    """Makes the batches of one corpus for one model; remembers the ids of the types it has met."""
+
+    def __init__(self, ids_of: WordIds, words: TypeBytes, targets_S: NDArray[np.int32]) -> None:
+        self._ids_of, self._words, self._targets_S = ids_of, words, targets_S
+        self._known_S = np.zeros(len(words), bool)
+        shape = ids_of([chars.BEGIN_SENTENCE]).shape[1:]
+        self._ids_S = np.empty((len(words), *shape), np.int32)  # untouched pages take no memory
+
+    def __call__(self, window: Window) -> Batch:
+        types_U, index = np.unique(window.inputs_2TB, return_inverse=True)
+        return Batch(
+            torch.from_numpy(self._ids(types_U)),
+            torch.from_numpy(index.reshape(window.inputs_2TB.shape)),
+            torch.from_numpy(self._targets_S[window.targets_2TB].astype(np.int64)),
+        )
+
+    def _ids(self, types_U: Ids) -> Ids:
+        unmet = types_U[~self._known_S[types_U]]
+        if len(unmet):
+            self._ids_S[unmet] = self._ids_of([word.decode() for word in self._words.bytes_of(unmet)])
+            self._known_S[unmet] = True
+        return self._ids_S[types_U].astype(np.int64)
