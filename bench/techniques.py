@@ -145,7 +145,7 @@ def main(size: str = "small", picture: str | None = None, rounds: int = 3) -> No
         print(f"| {name} | {share:.2f} |")
     if picture is not None:
         title = f"Speed left without a technique ({size})"
-        pictures.bars(Path(picture), found, y="share of the engine's speed", title=title)
+        pictures.bars(Path(picture), found, x="share of the engine's speed", title=title)
 
 
 if __name__ == "__main__":
