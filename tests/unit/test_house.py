@@ -60,9 +60,18 @@ def test_text_knows_no_torch():
 
 
 def test_only_the_store_knows_file_libraries():
-    libraries = {"h5py", "safetensors", "pyarrow"}
+    libraries = {"h5py", "safetensors", "pyarrow", "matplotlib"}
     users = {room_of(path) for path in FILES if {name.split(".")[0] for name in imports(path)} & libraries}
     assert users == {"store"}
+
+
+def test_only_one_file_knows_of_other_processes():
+    users = [path for path in FILES if any(name.startswith("torch.distributed") for name in imports(path))]
+    assert users == [SOURCE / "train" / "world.py"]
+
+
+def test_pictures_need_no_display():
+    assert not any("pyplot" in name for path in FILES for name in imports(path))
 
 
 def test_relative_imports_are_not_used():

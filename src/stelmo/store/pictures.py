@@ -42,14 +42,16 @@ def lines(
     _save(path, draw, x, y, title, legend=len(series) > 1)
 
 
-def bars(path: Path, values: Mapping[str, float], *, y: str, title: str, x: str = "") -> None:
-    """One bar for each name."""
+def bars(path: Path, values: Mapping[str, float], *, x: str, title: str) -> None:
+    """One bar for each name, from the top; they lie, so that names have room."""
 
     def draw(axes: "Axes") -> None:
-        drawn = axes.bar(list(values), list(values.values()))
-        axes.bar_label(drawn, fmt="{:,.4g}")
+        drawn = axes.barh(list(values), list(values.values()))
+        axes.bar_label(drawn, fmt="{:,.4g}", padding=3)
+        axes.margins(x=0.12)
+        axes.invert_yaxis()
 
-    _save(path, draw, x, y, title, legend=False)
+    _save(path, draw, x, "", title, legend=False)
 
 
 def refuse(path: Path) -> None:

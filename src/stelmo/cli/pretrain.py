@@ -1,0 +1,131 @@
+"""`stelmo pretrain`: a corpus → a biLM, in a run folder."""
+
+import math
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from stelmo.cli import screen
+from stelmo.config import TrainSettings
+
+if TYPE_CHECKING:
+    from stelmo.train.pretrain import Outcome
+    from stelmo.train.watch import Report, Watch
+
+EXAMPLE = "Example: `stelmo pretrain laptop --data corpus --to run --set time=8h`"
+STOPPED = 130
+SECONDS_BETWEEN_LINES = 10.0
+
+
+def _settings() -> str:
+    names = ", ".join(name for name in TrainSettings.model_fields)
+    return f"One setting, again and again: {names}; lstm.cells, input.filters …"
+
+
+def pretrain(
+    preset: Annotated[str, typer.Argument(help="tiny, laptop, small, medium or original (the paper's).")],
+    data: Annotated[Path, typer.Option(help="Corpus folder, as `stelmo prepare` makes it.")],
+    to: Annotated[Path, typer.Option(help="Run folder; the same command again goes on where it stopped.")],
+    settings: Annotated[Path | None, typer.Option(help="TOML file of settings, over the preset's.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=_settings())] = None,
+) -> None:
+    """A corpus → a bidirectional language model.
+
+    The budget is one of epochs, tokens and time. Several processes: `torchrun --nproc-per-node 2 -m stelmo pretrain …`
+    """
+    from stelmo.store import shards
+    from stelmo.train import presets
+    from stelmo.train import pretrain as training
+
+    presets.plan(preset, settings, set_ or ())  # wrong settings are refused before a large corpus is opened
+    corpus = shards.read(data)
+    plan = presets.plan(preset, settings, set_ or (), vocabulary=len(corpus.vocabulary))
+    try:
+        with _watching() as watch:
+            outcome = training.pretrain(plan, corpus, to, watch)
+    except KeyboardInterrupt:  # before the first step, or for the second time
+        screen.complain("interrupted; the same command goes on from the last checkpoint")
+        raise typer.Exit(STOPPED) from None
+    _tell(outcome, to)
+
+
+def _tell(outcome: "Outcome", to: Path) -> None:
+    if outcome.first and outcome.finished:
+        _tell_the_end(outcome, to)
+    elif outcome.first:
+        screen.complain(f"stopped after step {outcome.step:,}; the same command goes on from there")
+    if not outcome.finished:
+        raise typer.Exit(STOPPED)
+
+
+def _tell_the_end(outcome: "Outcome", to: Path) -> None:
+    if not outcome.worked:
+        typer.echo(f"{to}: this run is finished; nothing to do")
+    best = outcome.best
+    if best is not None:
+        typer.echo(
+            f"{to / 'model'}: held-out perplexity {best.perplexity:,.2f} (forward {best.forward:,.2f}, backward "
+            f"{best.backward:,.2f}; {best.tokens:,} words) after {outcome.tokens:,} tokens, best at step {best.step:,}"
+        )
+
+
+@contextmanager
+def _watching() -> Iterator["Watch"]:
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines()
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield _Bar(bar)
+
+
+class _Bar:
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("training", total=1.0, figures="")
+
+    def step(self, report: "Report") -> None:
+        self._bar.update(self._task, completed=report.share, figures=_figures(report))
+
+    def say(self, message: str) -> None:
+        screen.note(message)
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def step(self, report: "Report") -> None:
+        now = time.monotonic()
+        if now - self._last >= SECONDS_BETWEEN_LINES:
+            self._last = now
+            print(f"training: {_figures(report)}", file=sys.stderr, flush=True)
+
+    def say(self, message: str) -> None:
+        screen.note(message)
+
+
+def _figures(report: "Report") -> str:
+    steps = f"step {report.step:,}" + (f"/{report.steps:,}" if report.steps else "")
+    parts = [steps, f"{report.tokens:,} tokens", f"{report.rate:,.0f}/s"]
+    if report.loss:  # a line of the log begins with none
+        parts.append(f"training loss {report.loss:.2f}")
+    if report.best is not None:
+        parts.append(f"held-out perplexity {report.best.perplexity:,.1f}")
+    parts.append(f"{_clock(report.seconds_left)} left")
+    return ", ".join(parts)
+
+
+def _clock(seconds: float) -> str:
+    if not math.isfinite(seconds):
+        return "?"
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}"

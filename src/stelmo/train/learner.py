@@ -1,0 +1,194 @@
+"""A model in training: one step after another. Knows no files, no clock and no schedule.
+
+All that is random follows from (seed, step, rank), so that there is no generator to keep. R rows of all processes.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from stelmo.config import ModelConfig, TrainSettings
+from stelmo.data.streams import Sentences, Streams, Window
+from stelmo.errors import ConfigError
+from stelmo.model.bilm import BiLM
+from stelmo.model.softmax import Softmax
+from stelmo.model.state import State
+from stelmo.ops.losses import merge
+from stelmo.train import gradients
+from stelmo.train.batches import Batches
+from stelmo.train.optimizers import Optimizer
+from stelmo.train.sampling import Negatives, negatives
+from stelmo.train.step import StepBuffers, StepResult, step
+from stelmo.train.world import World, local_device
+
+FP16_SCALE = 1024.0  # keeps small gradients from vanishing in half precision
+
+
+class Losses(NamedTuple):
+    """Of one step: mean cross entropy a token of this process's rows, and the norm of the whole gradient."""
+
+    forward: float
+    backward: float
+    norm: float
+
+
+class Learner:
+    def __init__(
+        self,
+        config: ModelConfig,
+        settings: TrainSettings,
+        words: int,
+        sentences: Sentences,
+        batches: Batches,
+        world: World,
+    ) -> None:
+        self.settings, self.world, self.device = settings, world, local_device(settings.device)
+        self._rows = world.rows(settings.batch)
+        _refuse_uneven_parts(len(self._rows), settings.accumulate)
+        dtype = torch.float64 if settings.precision == "float64" else torch.float32
+        self.bilm = BiLM(config).reset(settings.seed).to(self.device, dtype)
+        self.softmax = _softmax(words, config, settings.seed).to(self.device, dtype)
+        self._optimizer = Optimizer(self.bilm, self.softmax, settings)
+        self._sentences, self._batches = sentences, batches
+        self._streams = self._reading(None)
+        self._state = self.bilm.zero_state(len(self._rows))
+        self._buffers = StepBuffers()
+
+    def step(self, number: int, lr: float) -> Losses:
+        """The step of that number, from 1; parameters stay as they are where it raises."""
+        self.bilm.zero_grad(set_to_none=True)
+        results = list(self._parts(number))
+        dense = [p.grad for p in self.bilm.parameters() if p.grad is not None]
+        rows = results[0].rows if len(results) == 1 else merge([result.rows for result in results])
+        rows = gradients.over_processes(self.world, dense, rows, len(self.softmax.bias))
+        gradients.scale_(dense, rows, 1 / self._magnified)
+        norm = gradients.norm(dense, rows)
+        losses = Losses(_mean(r.loss_forward for r in results), _mean(r.loss_backward for r in results), norm)
+        _refuse_divergence(losses, number, lr)
+        gradients.scale_(dense, rows, min(1.0, self._bound / max(norm, 1e-30)))
+        self._optimizer.step(rows, lr, number)
+        return losses
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that the next step depends on, of all processes."""
+        position_R3 = self.world.gather(torch.from_numpy(self._streams.position).to(self.device), 0)
+        state = {name: self.world.gather(part, 2) for name, part in zip("hc", self._state, strict=True)}
+        named = {
+            "bilm": self.bilm.state_dict(),
+            "softmax": self.softmax.state_dict(),
+            "optimizer": self._optimizer.tensors(),
+            "state": state,
+            "streams": {"position": position_R3},
+        }
+        return {f"{part}.{name}": tensor.cpu() for part, inner in named.items() for name, tensor in inner.items()}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from what `tensors` gave, in a world of any size."""
+        self.bilm.load_state_dict(_under("bilm", tensors))
+        self.softmax.load_state_dict(_under("softmax", tensors))
+        self._optimizer.load(_under("optimizer", tensors))
+        own = slice(self._rows.start, self._rows.stop)
+        state = _under("state", tensors)
+        self._state = State(*(state[name][:, :, own].to(self.device).clone() for name in "hc"))
+        self._streams = self._reading(tensors["streams.position"][own].numpy())
+
+    def _reading(self, position: NDArray[np.int64] | None) -> Streams:
+        settings = self.settings
+        return Streams(self._sentences, rows=self._rows, of=settings.batch, seed=settings.seed, position=position)
+
+    def _parts(self, number: int) -> Iterator[StepResult]:
+        """The batch, some rows at a time; gradients add up in the biLM."""
+        window = self._streams.next(self.settings.unroll)
+        sampled = self._negatives(number)
+        size = len(self._rows) // self.settings.accumulate
+        ends = []
+        for part, first in enumerate(range(0, len(self._rows), size)):
+            own = slice(first, first + size)
+            start = State(*(half[:, :, own] for half in self._state))
+            columns = Window(*(types_2TB[:, :, own] for types_2TB in window))
+            result = self._computed(columns, start, sampled, (self.settings.seed, number, self.world.rank, part))
+            ends.append(result.state)
+            yield result
+        self._state = ends[0] if len(ends) == 1 else State(*(torch.cat(half, 2) for half in zip(*ends, strict=True)))
+
+    def _computed(self, window: Window, start: State, sampled: Negatives | None, seed: tuple[int, ...]) -> StepResult:
+        settings = self.settings
+        # Every process and part adds its share, so that the sum is the gradient of the batch's mean.
+        scale = (settings.unroll if settings.window_loss else 1) / (self.world.size * settings.accumulate)
+        with self._precision():
+            return step(
+                self.bilm,
+                self.softmax,
+                self._batches(window).to(self.device),
+                start,
+                sampled,
+                scale=scale * self._magnified,
+                dropout=settings.dropout,
+                seed=seed,
+                buffers=self._buffers,
+            )
+
+    def _negatives(self, number: int) -> Negatives | None:
+        """The same in every process; none where so many cannot be drawn."""
+        count = sampled_words(self.settings, len(self.softmax.bias))
+        if count == 0:
+            return None
+        return negatives(self.settings.seed, number, len(self.softmax.bias), count).to(self.device)
+
+    @property
+    def _bound(self) -> float:
+        return math.inf if self.settings.clip == "none" else self.settings.clip
+
+    @property
+    def _magnified(self) -> float:
+        return FP16_SCALE if self.settings.precision == "fp16" else 1.0
+
+    def _precision(self) -> AbstractContextManager[object]:
+        halves = {"bf16": torch.bfloat16, "fp16": torch.float16}
+        if self.settings.precision not in halves:
+            return nullcontext()
+        return torch.autocast(self.device.type, halves[self.settings.precision])
+
+
+def sampled_words(settings: TrainSettings, words: int) -> int:
+    """How many words are drawn a step; 0 means the full softmax, also where more than half would be drawn."""
+    if settings.negatives == "all" or settings.negatives > words // 2:
+        return 0
+    return settings.negatives
+
+
+def _softmax(words: int, config: ModelConfig, seed: int) -> Softmax:
+    softmax = Softmax(words, config.lstm.projection)
+    softmax.reset(Generator().manual_seed(seed + 1))  # not the numbers the biLM began with
+    return softmax
+
+
+def _under(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    start = f"{part}."
+    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
+
+
+def _refuse_uneven_parts(rows: int, parts: int) -> None:
+    if rows % parts:
+        raise ConfigError(f"accumulate: the {rows} rows of a process cannot be cut into {parts} equal parts")
+
+
+def _refuse_divergence(losses: Losses, number: int, lr: float) -> None:
+    if all(map(math.isfinite, losses)):
+        return
+    what = "gradient" if math.isfinite(losses.forward + losses.backward) else "loss"
+    raise ConfigError(
+        f"step {number}: the {what} is no number any more (learning rate {lr:.3g}); the last checkpoint is kept, "
+        "so start another run with a lower lr, a longer warmup or a smaller clip"
+    )

@@ -1,0 +1,107 @@
+"""Held-out sentences → the perplexity of both directions, over the whole vocabulary. Knows no training.
+
+State is zero at the start and carried along the rows, as in training; every word and every end of a sentence counts
+once. T steps, B rows, N tokens, V words of the vocabulary, P projection.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from stelmo.data.streams import Sentences, Window, held_out
+from stelmo.model.bilm import BiLM
+from stelmo.model.softmax import Softmax
+from stelmo.model.state import State
+from stelmo.train.batches import Batch, Batches
+from stelmo.train.step import outputs
+from stelmo.train.world import World
+
+Masked = tuple[Window, NDArray[np.bool_]]
+LOGITS_TOGETHER = 2**24  # of one product; more only take memory
+
+
+class Perplexity(NamedTuple):
+    forward: float
+    backward: float
+    tokens: int  # of each direction
+
+    @property
+    def both(self) -> float:
+        """The geometric mean, as the paper reports it."""
+        return math.sqrt(self.forward * self.backward)
+
+    def figures(self) -> dict[str, float]:
+        """As a log names them."""
+        return {
+            "perplexity": self.both,
+            "perplexity_forward": self.forward,
+            "perplexity_backward": self.backward,
+            "heldout_tokens": self.tokens,
+        }
+
+
+def validate(
+    bilm: BiLM,
+    softmax: Softmax,
+    sentences: Sentences,
+    batches: Batches,
+    *,
+    rows: int,
+    steps: int,
+    world: World,
+    tokens: int | None = None,
+) -> Perplexity:
+    """On all sentences, or about the first `tokens` of them; the processes share the rows."""
+    rows = min(rows, len(sentences))
+    own = slice(world.rank, rows, world.size)
+    table = bilm.encoder.table
+    state = bilm.zero_state(len(range(rows)[own]))
+    sums = torch.zeros(3, dtype=torch.float64, device=table.device)  # forward, backward, tokens
+    for window, mask_TB in _limited(held_out(sentences, rows=rows, steps=steps), tokens):
+        if state.rows:
+            part = Window(*(types_2TB[:, :, own] for types_2TB in window))
+            counted_TB = torch.from_numpy(mask_TB[:, own].copy()).to(table.device)
+            losses_2, state = _window_losses(bilm, softmax, batches(part).to(table.device), counted_TB, state)
+            sums += torch.cat([losses_2, counted_TB.sum()[None]])
+    world.sum_(sums)
+    forward, backward, count = sums.tolist()
+    return Perplexity(_exp(forward / count), _exp(backward / count), int(count))
+
+
+def _limited(windows: Iterator[Masked], tokens: int | None) -> Iterator[Masked]:
+    seen = 0
+    for window, mask_TB in windows:
+        yield window, mask_TB
+        seen += int(mask_TB.sum())
+        if tokens is not None and seen >= tokens:
+            return
+
+
+@torch.no_grad()
+def _window_losses(
+    bilm: BiLM, softmax: Softmax, batch: Batch, counted_TB: Tensor, state: State
+) -> tuple[Tensor, State]:
+    """The summed losses of the two directions, and the state behind the window."""
+    h_2TBP, state = outputs(bilm, batch, state)
+    pairs = zip(h_2TBP, batch.targets_2TB, strict=True)
+    losses = [_summed_loss(h_TBP[counted_TB], targets_TB[counted_TB], softmax) for h_TBP, targets_TB in pairs]
+    return torch.stack(losses), state
+
+
+def _summed_loss(h_NP: Tensor, targets_N: Tensor, softmax: Softmax) -> Tensor:
+    """Σ −ln p(target), a chunk of tokens at a time."""
+    size = max(1, LOGITS_TOGETHER // len(softmax.bias))
+    loss = torch.zeros((), dtype=torch.float64, device=h_NP.device)
+    for h, targets in zip(torch.split(h_NP, size), torch.split(targets_N, size), strict=True):
+        logits = torch.addmm(softmax.bias, h, softmax.weight.T)
+        loss += nn.functional.cross_entropy(logits, targets, reduction="none").double().sum()
+    return loss
+
+
+def _exp(loss: float) -> float:
+    return math.exp(loss) if loss < 700 else math.inf

@@ -1,0 +1,148 @@
+"""A run folder: checkpoints whole or passed over, a log that can be cut, other settings refused."""
+
+import json
+
+import pytest
+import torch
+
+from stelmo.errors import ModelError, OutputError
+from stelmo.store import runs
+from stelmo.store.runs import Run
+
+ABOUT = {"model": {"lstm": {"cells": 4, "filters": (1, 2)}}, "train": {"lr": 0.1, "threads": 2}, "corpus": "abc"}
+TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(5), "c": torch.zeros(0, 3, dtype=torch.int64)}
+FREE = frozenset({"train.threads"})
+
+
+@pytest.fixture
+def run(tmp_path):
+    found = Run(tmp_path / "run")
+    found.start(ABOUT, FREE)
+    return found
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+def test_a_checkpoint_comes_back_as_it_was(run):
+    run.save(3, TENSORS, {"step": 3, "loss": 0.1 + 0.2}, keep=2)
+    about, tensors = runs.read(run.newest(print))
+    assert about == {"step": 3, "loss": 0.1 + 0.2}
+    assert tensors.keys() == TENSORS.keys()
+    assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
+
+
+def test_the_last_few_checkpoints_are_kept(run):
+    for step in (1, 5, 10, 200):
+        run.save(step, TENSORS, {}, keep=2)
+    assert [int(path.stem) for path in run.checkpoints()] == [200, 10]
+
+
+def flip_a_bit(path, place):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+DAMAGES = {
+    "torn": lambda path: path.write_bytes(path.read_bytes()[:-7]),
+    "empty": lambda path: path.write_bytes(b""),
+    "a flipped bit in a tensor": lambda path: flip_a_bit(path, -30),
+    "a flipped bit in the header": lambda path: flip_a_bit(path, 20),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_checkpoint_gives_way_to_the_one_before_and_it_is_said(damage, run, said):
+    run.save(1, TENSORS, {}, keep=2)
+    run.save(2, TENSORS, {}, keep=2)
+    damage(run.checkpoints()[0])
+    assert run.newest(said.append).stem == "000000001"
+    assert "000000002.safetensors" in said[0]
+    assert "going back to the checkpoint before" in said[0]
+
+
+def test_where_all_are_damaged_there_is_none(run, said):
+    run.save(1, TENSORS, {}, keep=2)
+    flip_a_bit(run.checkpoints()[0], -1)
+    assert run.newest(said.append) is None
+
+
+def test_a_flip_anywhere_behind_the_header_is_noticed(run):
+    run.save(1, TENSORS, {"step": 1}, keep=2)
+    path = run.checkpoints()[0]
+    whole = path.read_bytes()
+    for place in range(8 + int.from_bytes(whole[:8], "little"), len(whole)):
+        path.write_bytes(whole)
+        flip_a_bit(path, place)
+        with pytest.raises(ModelError):
+            runs.read(path)
+
+
+def test_the_same_settings_find_the_run_again(run):
+    Run(run.path).start(ABOUT, FREE)
+
+
+def test_a_free_setting_may_differ(run):
+    run.start({**ABOUT, "train": {"lr": 0.1, "threads": 1}}, FREE)
+
+
+def test_other_settings_are_refused_by_name(run):
+    with pytest.raises(OutputError, match=r"corpus is abc there, xyz here; train.lr is 0.1 there, 0.2 here"):
+        run.start({**ABOUT, "train": {"lr": 0.2, "threads": 2}, "corpus": "xyz"}, FREE)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    (tmp_path / "holiday.jpg").touch()
+    with pytest.raises(OutputError, match="exists and is no training run"):
+        Run(tmp_path).start(ABOUT, FREE)
+    with pytest.raises(OutputError, match="exists and is no training run"):
+        Run(tmp_path / "holiday.jpg").start(ABOUT, FREE)
+    with pytest.raises(OutputError, match="exists and is no training run"), Run(tmp_path).held():
+        pass
+    assert [entry.name for entry in tmp_path.iterdir()] == ["holiday.jpg"]
+
+
+def test_a_folder_in_no_folder_is_refused(tmp_path):
+    with pytest.raises(OutputError, match="there is no folder"):
+        Run(tmp_path / "no" / "such" / "run").start(ABOUT, FREE)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"stelmo": 99}'])
+def test_a_run_that_cannot_be_understood_is_refused(content, run):
+    (run.path / "run.json").write_text(content)
+    with pytest.raises(OutputError, match=r"run\.json.*choose another folder"):
+        run.start(ABOUT, FREE)
+
+
+def test_drafts_of_a_killed_process_are_swept_away(run):
+    (run.path / ".model.x.partial").mkdir()
+    (run.path / "checkpoints" / ".1.x.partial.safetensors").touch()
+    run.start(ABOUT, FREE)
+    assert sorted(path.name for path in run.path.rglob("*")) == ["checkpoints", "run.json"]
+
+
+def test_one_process_holds_a_run(run):
+    with run.held(), pytest.raises(OutputError, match="another process is training"), Run(run.path).held():
+        pass
+    with run.held():
+        pass
+
+
+def test_the_log_is_cut_behind_a_step(run):
+    for step in (1, 2, 3):
+        run.log.add({"step": step, "loss": step / 10})
+    run.log.cut(2)
+    assert run.log.entries() == [{"step": 1, "loss": 0.1}, {"step": 2, "loss": 0.2}]
+
+
+def test_a_torn_line_of_the_log_is_passed_over(run):
+    run.log.add({"step": 1})
+    with run.log.path.open("a") as file:
+        file.write('{"step": 2, "lo')
+    assert run.log.entries() == [{"step": 1}]
+    run.log.cut(1)
+    run.log.add({"step": 2})
+    assert [json.loads(line)["step"] for line in run.log.path.read_text().splitlines()] == [1, 2]

@@ -1,0 +1,278 @@
+"""The loop: what it learns, what it keeps, where it goes on and what it refuses. Real processes are in tests/system."""
+
+import dataclasses
+import json
+
+import corpora
+import numpy as np
+import pytest
+
+import stelmo
+from stelmo.errors import ConfigError, DataError, OutputError
+from stelmo.store import models, shards
+from stelmo.train.presets import plan
+from stelmo.train.pretrain import pretrain
+from stelmo.train.validation import Perplexity
+
+SMALL = ("batch=8", "unroll=6", "lstm.cells=12", "validate_every=15", "log_every=7")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = corpora.make(tmp_path_factory.mktemp("data") / "corpus", corpora.sentences(200))
+    return shards.read(folder)
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory):
+    folder = corpora.make(tmp_path_factory.mktemp("four") / "corpus", list(corpora.FOUR), heldout=0)
+    return corpora.validated_on_itself(folder)
+
+
+def settings(*words, budget="tokens=1920", vocabulary=None):
+    """40 steps."""
+    return plan("tiny", words=[*SMALL, budget, *words], vocabulary=vocabulary)
+
+
+class KilledError(Exception):
+    pass
+
+
+class Witness:
+    """Remembers what is said; ends the run at a step, as a kill would: without a word to it."""
+
+    def __init__(self, last=None):
+        self.last, self.said, self.reports = last, [], []
+
+    def step(self, report):
+        self.reports.append(report)
+        if report.step == self.last:
+            raise KilledError
+
+    def say(self, message):
+        self.said.append(message)
+
+
+def killed(plan_, corpus, run, step):
+    with pytest.raises(KilledError):
+        pretrain(plan_, corpus, run, Witness(step))
+
+
+def contents(run):
+    return {str(path.relative_to(run)): path.read_bytes() for path in sorted(run.glob("[ml]*/*"))}
+
+
+def entries(run):
+    lines = map(json.loads, (run / "log.jsonl").read_text().splitlines())
+    return [{name: value for name, value in entry.items() if name != "seconds"} for entry in lines]
+
+
+@pytest.mark.parametrize("negatives", ["all", 8])
+def test_four_sentences_are_learnt_by_heart(negatives, four, tmp_path):
+    words = ["batch=2", "unroll=8", "tokens=3200", "lr=0.02", "dropout=0", f"negatives={negatives}"]
+    best = pretrain(plan("tiny", words=words), four, tmp_path / "run").best
+    assert best.forward < 2
+    assert best.backward < 2
+
+
+VARIANTS = {
+    "full softmax": [],
+    "sampled softmax": ["negatives=16"],
+    "adagrad": ["negatives=16", "optimizer=adagrad", "lr=0.2", "window_loss=true"],
+    "adamw": ["negatives=16", "optimizer=adamw"],
+    "in parts": ["accumulate=2"],
+    "word ids": ["input.kind=words"],
+}
+
+
+@pytest.mark.parametrize("words", VARIANTS.values(), ids=VARIANTS)
+def test_a_run_that_was_killed_goes_on_to_the_same_bytes(words, corpus, tmp_path):
+    chosen = settings("checkpoint_every=4", *words, vocabulary=len(corpus.vocabulary))
+    pretrain(chosen, corpus, tmp_path / "whole")
+    for step in (3, 22):
+        killed(chosen, corpus, tmp_path / "killed", step)
+    assert pretrain(chosen, corpus, tmp_path / "killed").finished
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert entries(tmp_path / "killed") == entries(tmp_path / "whole")
+
+
+def test_killed_between_validation_and_checkpoint_it_repeats_the_validation(corpus, tmp_path, monkeypatch):
+    chosen = settings("checkpoint_every=5")
+    pretrain(chosen, corpus, tmp_path / "whole")
+
+    def kill(*arguments, **options):
+        raise KilledError
+
+    with monkeypatch.context() as patch, pytest.raises(KilledError):
+        patch.setattr("stelmo.store.runs.Run.save", kill)
+        pretrain(settings("checkpoint_every=1000"), corpus, tmp_path / "killed")
+    assert (tmp_path / "killed" / "model").is_dir()
+    pretrain(chosen, corpus, tmp_path / "killed")
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+def test_a_damaged_checkpoint_costs_its_steps_but_no_bits(corpus, tmp_path):
+    chosen, witness = settings("checkpoint_every=5"), Witness()
+    pretrain(chosen, corpus, tmp_path / "whole")
+    killed(chosen, corpus, tmp_path / "run", 33)
+    newest = max((tmp_path / "run" / "checkpoints").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-100])
+    pretrain(chosen, corpus, tmp_path / "run", witness)
+    assert "going back to the checkpoint before" in witness.said[0]
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+def test_a_finished_run_is_left_alone(corpus, tmp_path):
+    first = pretrain(settings(), corpus, tmp_path / "run")
+    again = pretrain(settings(), corpus, tmp_path / "run")
+    assert (first.worked, again.worked) == (True, False)
+    assert again[2:] == first[2:]
+
+
+def test_parts_of_a_batch_add_up_to_the_batch(corpus, tmp_path):
+    for parts in (1, 4):
+        words = (f"accumulate={parts}", "precision=float64", "dropout=0", "negatives=16")
+        pretrain(settings(*words), corpus, tmp_path / str(parts))
+    one, four = (models.read(tmp_path / parts / "model").bilm.state_dict() for parts in "14")
+    for name in one:
+        np.testing.assert_allclose(four[name], one[name], atol=1e-10)
+
+
+def perplexities(monkeypatch, *values):
+    left = list(values)
+    monkeypatch.setattr("stelmo.train.pretrain.validate", lambda *a, **k: Perplexity(*[left.pop(0)] * 2, 9))
+
+
+def test_the_best_model_is_kept_and_the_last_one_beside_it(corpus, tmp_path, monkeypatch):
+    perplexities(monkeypatch, 5.0, 3.0, 4.0)
+    assert pretrain(settings("decay=none"), corpus, tmp_path / "run").best.step == 30
+    perplexities(monkeypatch, 5.0, 3.0)
+    pretrain(settings("decay=none", budget="tokens=1440"), corpus, tmp_path / "shorter")
+    at_30 = contents(tmp_path / "shorter")
+    found = contents(tmp_path / "run")
+    assert found["model/model.safetensors"] == at_30["model/model.safetensors"]
+    assert found["last/model.safetensors"] != found["model/model.safetensors"]
+    assert not (tmp_path / "shorter" / "last").exists()
+
+
+def test_patience_ends_a_run_early(corpus, tmp_path, monkeypatch):
+    perplexities(monkeypatch, 5.0, 3.0, 4.0, 4.0, 2.0)
+    outcome = pretrain(settings("validate_every=5", "patience=2"), corpus, tmp_path / "run")
+    assert (outcome.finished, outcome.step, outcome.best.step) == (True, 20, 10)
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint(corpus, tmp_path):
+    chosen = settings("lr=1e30", "clip=none", "checkpoint_every=1", "decay=none", "warmup=3")
+    with pytest.raises(ConfigError, match=r"step \d+: the (loss|gradient) is no number any more .* lower lr"):
+        pretrain(chosen, corpus, tmp_path / "run")
+    assert list((tmp_path / "run" / "checkpoints").iterdir())
+
+
+def test_a_time_budget_ends_by_the_clock(corpus, tmp_path):
+    witness = Witness()
+    outcome = pretrain(settings("decay=linear", "log_every=1", budget="time=0.5s"), corpus, tmp_path / "run", witness)
+    assert outcome.finished
+    assert witness.reports[-1].share == 1.0
+    assert [entry["lr"] for entry in entries(tmp_path / "run") if "lr" in entry][-1] < 0.003
+
+
+def test_reports_tell_rate_time_left_and_the_best_validation(corpus, tmp_path):
+    witness = Witness()
+    pretrain(settings(), corpus, tmp_path / "run", witness)
+    report = witness.reports[29]
+    assert (report.step, report.steps, report.tokens) == (30, 40, 30 * 48)
+    assert report.rate > 0
+    assert report.seconds_left > 0
+    assert report.best.step == 15
+    assert witness.reports[-1].seconds_left == 0
+
+
+def test_a_run_leaves_its_log_and_its_curve(corpus, tmp_path):
+    pretrain(settings(), corpus, tmp_path / "run")
+    assert [entry["step"] for entry in entries(tmp_path / "run")] == [7, 14, 15, 21, 28, 30, 35, 40]
+    assert b"held-out, backward" in (tmp_path / "run" / "curve.svg").read_bytes()
+
+
+def test_a_trained_model_survives_the_published_layout(corpus, tmp_path):
+    pretrain(settings(), corpus, tmp_path / "run")
+    models.write(models.read(tmp_path / "run" / "model"), tmp_path / "hdf5", "bilm")
+    sentences = [line.split() for line in corpora.sentences(5, seed=9)]
+    ours, theirs = (stelmo.load(tmp_path / name).layers(sentences) for name in ("run/model", "hdf5"))
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert stelmo.load(tmp_path / "hdf5").log_probs(sentences) is not None
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_mixed_precision_learns_nearly_the_same(precision, corpus, tmp_path):
+    """Emulated: a CPU is refused by the settings, and slow, but computes it."""
+    plain = settings("negatives=16")
+    mixed = plain._replace(train=plain.train.model_copy(update={"precision": precision}))
+    found, expected = (pretrain(chosen, corpus, tmp_path / name).best for chosen, name in ((mixed, "a"), (plain, "b")))
+    assert found.perplexity == pytest.approx(expected.perplexity, rel=0.02)
+    assert found.perplexity != expected.perplexity
+
+
+def test_more_negatives_than_half_the_words_are_the_full_softmax_and_it_is_said(corpus, tmp_path):
+    witness = Witness()
+    pretrain(settings("negatives=5000"), corpus, tmp_path / "run", witness)
+    pretrain(settings("negatives=all"), corpus, tmp_path / "full")
+    assert "taking the full softmax" in witness.said[0]
+    assert contents(tmp_path / "run") == contents(tmp_path / "full")
+
+
+def test_a_disk_that_is_full_for_a_while_costs_only_a_checkpoint(corpus, tmp_path, monkeypatch):
+    from stelmo.store.runs import Run
+
+    save, witness = Run.save, Witness()
+
+    def full_once(self, step, *rest, **more):
+        if step == 10:
+            raise OutputError("the disk is full")
+        save(self, step, *rest, **more)
+
+    monkeypatch.setattr(Run, "save", full_once)
+    assert pretrain(settings("checkpoint_every=5"), corpus, tmp_path / "run", witness).finished
+    assert witness.said == ["the disk is full; training goes on"]
+
+
+def test_a_model_that_could_not_be_kept_does_not_count_as_the_best(corpus, tmp_path, monkeypatch):
+    perplexities(monkeypatch, 3.0, 4.0, 5.0)
+    write, left = models.write, [OutputError("the disk is full")]
+
+    def full_once(*arguments, **options):
+        if left:
+            raise left.pop()
+        write(*arguments, **options)
+
+    monkeypatch.setattr("stelmo.train.pretrain.models.write", full_once)
+    assert pretrain(settings(), corpus, tmp_path / "run", Witness()).best.step == 30
+    assert (tmp_path / "run" / "model").is_dir()
+
+
+def test_a_run_of_other_settings_is_refused_by_name(corpus, tmp_path):
+    pretrain(settings(), corpus, tmp_path / "run")
+    with pytest.raises(OutputError, match=r"model.lstm.cells is 12 there, 13 here; train.lr is 0.003 there, 0.5 here"):
+        pretrain(settings("lr=0.5", "lstm.cells=13"), corpus, tmp_path / "run")
+
+
+def test_a_corpus_smaller_than_a_batch_is_refused(four, tmp_path):
+    with pytest.raises(DataError, match=r"4 training sentences for a batch of 8 rows.*set batch to 4 or less"):
+        pretrain(settings(), four, tmp_path / "run")
+
+
+def test_a_corpus_without_held_out_sentences_is_refused(corpus, tmp_path):
+    with pytest.raises(DataError, match="no held-out sentences to validate on"):
+        pretrain(settings(), dataclasses.replace(corpus, heldout=()), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_table_of_another_size_than_the_vocabulary_is_refused(corpus, tmp_path):
+    with pytest.raises(ConfigError, match=r"input.words is 5, but .* has a vocabulary of \d+; leave it out"):
+        pretrain(settings("input.kind=words", "input.words=5"), corpus, tmp_path / "run")
+
+
+def test_a_model_of_code_points_cannot_be_begun(corpus, tmp_path):
+    words = ("input.kind=codepoints", "input.word_table.rows=5", "input.word_table.width=3")
+    with pytest.raises(ConfigError, match="take chars or words"):
+        pretrain(settings(*words), corpus, tmp_path / "run")
