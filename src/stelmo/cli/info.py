@@ -1,4 +1,4 @@
-"""`stelmo info`: what a model or a vector file is."""
+"""`stelmo info`: what a model, a corpus, a training run or a vector file is."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,8 +8,10 @@ import typer
 EXAMPLE = "Example: `stelmo info elmo_weights.hdf5`"
 
 
-def info(path: Annotated[Path, typer.Argument(metavar="PATH", help="Model, or file of vectors.")]) -> None:
-    """What a model or a vector file is."""
+def info(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Model, corpus, training run, or file of vectors.")],
+) -> None:
+    """What a model, a corpus, a training run or a vector file is."""
     from stelmo.store.describe import describe
 
     for label, value in describe(path):

@@ -6,18 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from stelmo.errors import DataError, ModelError
-from stelmo.store import hdf5, manifest, models, shards
+from stelmo.store import hdf5, manifest, models, runs, shards
 from stelmo.store.saved import SavedModel, describe_input
 
 Lines = list[tuple[str, str]]
 
 
 def describe(path: Path) -> Lines:
-    """A file of vectors, a corpus, or else a model."""
+    """A file of vectors, a corpus, a training run, or else a model."""
     if not path.exists():
-        raise ModelError(f"{path}: no such file or folder; expected a model, a corpus or a file of vectors")
+        raise ModelError(f"{path}: no such file or folder; expected a model, a corpus, a run or a file of vectors")
     if manifest.recognises(path):
         return manifest.describe(shards.read(path).manifest)
+    if runs.recognises(path):
+        return runs.describe(path)
     reader = _VECTOR_FILES.get(path.suffix) if path.is_file() else None
     if path.suffix in (".hdf5", ".h5") and hdf5.contains(path, "RNN_0"):
         reader = None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stelmo.config import choose
 from stelmo.errors import ModelError
-from stelmo.store import allennlp, atomic, bilm, checkpoint, efml, folder, hdf5, nlpl
+from stelmo.store import allennlp, atomic, bilm, checkpoint, efml, folder, hdf5, nlpl, runs
 from stelmo.store.saved import SavedModel
 
 WRITERS = {"stelmo": folder.write, "bilm": bilm.write, "efml": efml.write}
@@ -14,9 +14,10 @@ READERS: list[tuple[Callable[[Path], bool], Callable[[Path], SavedModel]]] = [
     (folder.recognises, folder.read),
     (efml.recognises, efml.read),
     (nlpl.recognises, nlpl.read),
+    (runs.recognises, lambda path: folder.read(runs.model_of(path))),
 ]
 READABLE = (
-    "a stelmo folder, weights.hdf5 with its options.json, an NLPL zip, an ELMoForManyLangs folder, "
+    "a stelmo folder or training run, weights.hdf5 with its options.json, an NLPL zip, an ELMoForManyLangs folder, "
     "an AllenNLP .th or .tar.gz, or a bilm-tf checkpoint"
 )
 

@@ -102,6 +102,39 @@ class Run:
                 atomic.remove(draft)
 
 
+def recognises(folder: Path) -> bool:
+    return (folder / "run.json").is_file()
+
+
+def describe(folder: Path) -> list[tuple[str, str]]:
+    """In lines for a person."""
+    run, about = Run(folder), _flat(_read_json(folder / "run.json"))
+    entries = run.log.entries()
+    validations = [entry for entry in entries if "perplexity" in entry]
+    reached = "nothing logged yet"
+    if entries:
+        last = entries[-1]
+        reached = f"step {last['step']:,}, {last['tokens']:,} tokens, {last['seconds'] / 60:,.0f} minutes"
+    best = min(validations, key=lambda entry: entry["perplexity"], default=None)
+    measured = "not measured yet" if best is None else f"{best['perplexity']:,.2f} at step {best['step']:,}"
+    settings = ", ".join(f"{name} {value}" for name, value in about.items() if value is not None)
+    return [
+        ("format", "stelmo training run"),
+        ("reached", reached),
+        ("perplexity", f"{measured} (held-out text, both directions, full softmax)"),
+        ("model", str(folder / "model") if (folder / "model").is_dir() else "none yet: it comes with a validation"),
+        ("checkpoints", ", ".join(path.name for path in run.checkpoints()) or "none"),
+        ("settings", settings),
+    ]
+
+
+def model_of(folder: Path) -> Path:
+    """Where the best model of a run is."""
+    if not (folder / "model").is_dir():
+        raise ModelError(f"{folder}: a training run without a model yet; it is written with the first validation")
+    return folder / "model"
+
+
 def read(path: Path) -> Checkpoint:
     """A checkpoint, once its checksum is right."""
     tensors = read_safetensors(path)

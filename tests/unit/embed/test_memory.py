@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import pairwise
 
 import pytest
 import tiny
@@ -22,7 +23,7 @@ def test_without_a_budget_the_settings_hold():
 
 def test_a_larger_budget_never_plans_less_and_stops_at_what_is_fastest():
     plans = [memory.plan(FULL, PARAMETERS, LoadSettings(memory=megabytes)) for megabytes in (1200, 1500, 2000, 10_000)]
-    for smaller, larger in zip(plans, plans[1:], strict=False):
+    for smaller, larger in pairwise(plans):
         assert all(a <= b for a, b in zip(smaller, larger, strict=True))
     assert plans[0] < plans[-1] == memory.plan(FULL, PARAMETERS, LoadSettings())
 

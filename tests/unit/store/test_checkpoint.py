@@ -18,8 +18,8 @@ from stelmo.embed import engine
 from stelmo.embed.model import Model
 from stelmo.errors import ModelError, StelmoError
 from stelmo.store import checkpoint
+from stelmo.store.crc32c import crc32c
 from stelmo.store.saved import SavedModel
-from stelmo.store.tensorbundle import crc32c
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "bilm_tf_checkpoint"
 EXPECTED = dict(np.load(FIXTURE / "expected_outputs.npz"))

@@ -3,10 +3,11 @@
 import json
 
 import pytest
+import tiny
 import torch
 
 from stelmo.errors import ModelError, OutputError
-from stelmo.store import runs
+from stelmo.store import models, runs
 from stelmo.store.runs import Run
 
 ABOUT = {"model": {"lstm": {"cells": 4, "filters": (1, 2)}}, "train": {"lr": 0.1, "threads": 2}, "corpus": "abc"}
@@ -146,3 +147,24 @@ def test_a_torn_line_of_the_log_is_passed_over(run):
     run.log.cut(1)
     run.log.add({"step": 2})
     assert [json.loads(line)["step"] for line in run.log.path.read_text().splitlines()] == [1, 2]
+
+
+def test_a_run_is_described_and_has_no_model_before_a_validation(tmp_path):
+    run = Run(tmp_path / "run")
+    run.start({"train": {"lr": 0.5}}, frozenset())
+    assert ("reached", "nothing logged yet") in runs.describe(run.path)
+    with pytest.raises(ModelError, match="without a model yet"):
+        models.read(run.path)
+    run.log.add({"step": 7, "tokens": 1400, "seconds": 120.0, "perplexity": 33.0})
+    run.log.add({"step": 9, "tokens": 1800, "seconds": 180.0, "perplexity": 34.0})
+    lines = dict(runs.describe(run.path))
+    assert lines["reached"] == "step 9, 1,800 tokens, 3 minutes"
+    assert lines["perplexity"].startswith("33.00 at step 7")
+    assert "train.lr 0.5" in lines["settings"]
+
+
+def test_a_run_is_loaded_as_the_model_of_its_best_validation(tmp_path):
+    run = Run(tmp_path / "run")
+    run.start({}, frozenset())
+    tiny.model().save(run.path / "model")
+    assert models.read(run.path).fingerprint() == models.read(run.path / "model").fingerprint()

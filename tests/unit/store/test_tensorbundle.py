@@ -1,124 +1,40 @@
 """What TensorFlow wrote is what we read, and nothing torn or crafted gets through."""
 
-import random
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
+from bundles import (
+    MAGIC,
+    NUMBERS,
+    Tensors,
+    block,
+    entry,
+    header,
+    message,
+    number,
+    save,
+    sealed,
+    shape,
+    table,
+    varint,
+    with_footer,
+    write,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from numpy.typing import NDArray
 
 from stelmo.errors import ModelError
-from stelmo.store import tensorbundle
-from stelmo.store.tensorbundle import Bundle, crc32c, latest_checkpoint, open_bundle
+from stelmo.store import crc32c as checksums
+from stelmo.store import sstable
+from stelmo.store.tensorbundle import Bundle, latest_checkpoint, open_bundle
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "bilm_tf_checkpoint"
 BILM, KINDS = FIXTURE / "model.ckpt-3", FIXTURE / "sharded" / "kinds.ckpt-7"
 REFUSED = {"bfloat", "cut", "text"}
-NUMBERS = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int64": 9, "bool": 10, "float16": 19}
-MAGIC = 0xDB4775248B80FB57.to_bytes(8, "little")
-
-Tensors = dict[str, NDArray[Any]]
-Rows = list[tuple[bytes, bytes]]
-
-
-# An independent writer, to make the bundles that TensorFlow would not.
-
-
-def bitwise_crc32c(data: bytes) -> int:
-    """The definition: division by the polynomial, one bit at a time."""
-    state = 0xFFFFFFFF
-    for byte in data:
-        state ^= byte
-        for _ in range(8):
-            state = state >> 1 ^ 0x82F63B78 * (state & 1)
-    return state ^ 0xFFFFFFFF
-
-
-def checksum(data: bytes) -> bytes:
-    crc = bitwise_crc32c(data)
-    return (((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
-
-
-def varint(number: int) -> bytes:
-    low, high = number & 0x7F, number >> 7
-    return bytes([low | 0x80]) + varint(high) if high else bytes([low])
-
-
-def number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
-
-
-def message(field: int, value: bytes) -> bytes:
-    return varint(field << 3 | 2) + varint(len(value)) + value
-
-
-def shape(*sizes: int) -> bytes:
-    return message(2, b"".join(message(2, number(1, size)) for size in sizes))
-
-
-def entry(data: bytes, kind: int = 1, shape: bytes = b"", shard: int = 0, offset: int = 0) -> bytes:
-    place = number(1, kind) + shape + number(3, shard) + number(4, offset) + number(5, len(data))
-    return place + b"\x35" + checksum(data)
-
-
-def header(shards: int = 1, endianness: int = 0, oldest_reader: int = 0) -> bytes:
-    return number(1, shards) + number(2, endianness) + message(3, number(1, 1) + number(2, oldest_reader))
-
-
-def row(previous: bytes, key: bytes, value: bytes) -> bytes:
-    unlike = (i for i, (old, new) in enumerate(zip(previous, key, strict=False)) if old != new)
-    shared = next(unlike, min(len(previous), len(key)))
-    return varint(shared) + varint(len(key) - shared) + varint(len(value)) + key[shared:] + value
-
-
-def block(rows: Rows) -> bytes:
-    keys = [b"", *(key for key, _ in rows)]
-    body = b"".join(row(previous, *pair) for previous, pair in zip(keys, rows, strict=False))
-    return body + bytes(4) + (1).to_bytes(4, "little")
-
-
-def sealed(body: bytes, compression: int = 0) -> bytes:
-    packed = pa.Codec("snappy").compress(body, asbytes=True) if compression == 1 else body
-    return packed + bytes([compression]) + checksum(packed + bytes([compression]))
-
-
-def table(rows: Rows, per_block: int = 3, compression: int = 0) -> bytes:
-    out, handles = b"", []
-    for i in range(0, len(rows), per_block):
-        some = rows[i : i + per_block]
-        piece = sealed(block(some), compression)
-        handles.append((some[-1][0], varint(len(out)) + varint(len(piece) - 5)))
-        out += piece
-    return with_footer(out, sealed(block(handles), compression))
-
-
-def with_footer(blocks: bytes, index_block: bytes) -> bytes:
-    handle = varint(len(blocks)) + varint(len(index_block) - 5)
-    return blocks + index_block + (b"\0\0" + handle).ljust(40, b"\0") + MAGIC
-
-
-def write(prefix: Path, index: bytes, shards: list[bytes]) -> Path:
-    Path(f"{prefix}.index").write_bytes(index)
-    for i, shard in enumerate(shards):
-        Path(f"{prefix}.data-{i:05d}-of-{len(shards):05d}").write_bytes(shard)
-    return prefix
-
-
-def save(prefix: Path, tensors: Tensors, count: int = 1, per_block: int = 3, compression: int = 0) -> Path:
-    rows, shards = [(b"", header(count))], [b""] * count
-    for i, (name, tensor) in enumerate(sorted(tensors.items(), key=lambda item: item[0].encode())):
-        data, at = tensor.tobytes(), len(shards[i % count])
-        value = entry(data, NUMBERS[tensor.dtype.name], shape(*tensor.shape), i % count, at)
-        rows.append((name.encode(), value))
-        shards[i % count] += data
-    return write(prefix, table(rows, per_block, compression), shards)
 
 
 def everything(bundle: Bundle) -> Tensors:
@@ -152,50 +68,6 @@ def flipped(data: bytes, at: int, bit: int) -> bytes:
 def copy(tmp_path: Path) -> Path:
     shutil.copytree(FIXTURE, tmp_path / "copy")
     return tmp_path / "copy"
-
-
-class TestChecksum:
-    @given(st.binary(max_size=300))
-    def test_it_is_the_bitwise_division(self, data: bytes) -> None:
-        assert crc32c(data) == bitwise_crc32c(data)
-
-    @settings(max_examples=25, deadline=None)
-    @given(st.integers(6_700, 70_000), st.integers(0, 2**32))
-    def test_folding_long_data_changes_nothing(self, length: int, seed: int) -> None:
-        data = random.Random(seed).randbytes(length)
-        assert crc32c(data) == bitwise_crc32c(data)
-
-    @settings(max_examples=30, deadline=None)
-    @given(st.integers(0, 200_000), st.integers(0, 200_000))
-    def test_carrying_on_after_a_split_changes_nothing(self, one: int, two: int) -> None:
-        data, at = random.Random(one).randbytes(max(one, two)), min(one, two)
-        assert crc32c(data[at:], crc32c(data[:at])) == crc32c(data)
-
-    def test_more_than_one_piece_changes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        data = random.Random(0).randbytes(100_000)
-        whole = crc32c(data)
-        monkeypatch.setattr(tensorbundle, "_PIECE", 8_191)
-        assert crc32c(data) == whole
-
-    # The first is the check value of every CRC catalogue, the others are from RFC 3720, B.4.
-    @pytest.mark.parametrize(
-        ("data", "crc"),
-        [
-            (b"123456789", 0xE3069283),
-            (b"", 0),
-            (bytes(32), 0x8A9136AA),
-            (b"\xff" * 32, 0x62A8AB43),
-            (bytes(range(32)), 0x46DD794E),
-            (bytes(range(31, -1, -1)), 0x113FDB5C),
-        ],
-    )
-    def test_published_values(self, data: bytes, crc: int) -> None:
-        assert crc32c(data) == crc
-
-    def test_an_array_and_its_bytes_agree(self) -> None:
-        data = np.arange(10_000, dtype=np.uint8)
-        assert crc32c(data) == crc32c(data.tobytes())
-        assert data[1] == 1
 
 
 class TestReading:
@@ -263,40 +135,9 @@ class TestReading:
     def test_a_tensor_larger_than_one_checksum_piece_is_read(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(tensorbundle, "_PIECE", 10_000)
+        monkeypatch.setattr(checksums, "_PIECE", 10_000)
         tensors = {"wide": np.random.default_rng(0).normal(size=(100, 80)).astype(np.float32)}
         assert same(everything(open_bundle(save(tmp_path / "m", tensors))), tensors)
-
-
-class TestSnappy:
-    @given(st.lists(st.sampled_from([b"a", b"kernel/", b"lm/RNN_0/", b"\x00\xff", bytes(70)]), max_size=400))
-    def test_it_undoes_what_snappy_did(self, words: list[bytes]) -> None:
-        data = b"".join(words)
-        assert tensorbundle._unsnapped(pa.Codec("snappy").compress(data, asbytes=True)) == data
-
-    @given(st.integers(0, 100_000), st.integers(0, 2**32))
-    @settings(max_examples=20, deadline=None)
-    def test_long_literals_are_undone(self, length: int, seed: int) -> None:
-        data = random.Random(seed).randbytes(length)
-        assert tensorbundle._unsnapped(pa.Codec("snappy").compress(data, asbytes=True)) == data
-
-    # By hand: 300 bytes as they are, then 5 from 300 back, in each of the three ways to write such a copy.
-    @pytest.mark.parametrize("copy", [b"\x25\x2c", b"\x12\x2c\x01", b"\x13\x2c\x01\0\0"])
-    def test_copies_from_afar_are_undone(self, copy: bytes) -> None:
-        data = random.Random(0).randbytes(300)
-        assert tensorbundle._unsnapped(varint(305) + b"\xf4\x2b\x01" + data + copy) == data + data[:5]
-
-    @settings(max_examples=300)
-    @given(st.binary(max_size=60))
-    def test_any_bytes_unfold_or_are_refused(self, data: bytes) -> None:
-        assert unfolds_or_is_refused(data)
-
-
-def unfolds_or_is_refused(data: bytes) -> bool:
-    try:
-        return len(tensorbundle._unsnapped(data)) <= 64 * len(data)
-    except tensorbundle._RefusedError:
-        return True
 
 
 class TestTornFiles:
@@ -450,7 +291,7 @@ class TestCraftedFiles:
             open_bundle(write(tmp_path / "m", index, [FOUR]))
 
     def test_names_beyond_reason_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tensorbundle, "_MOST_NAMES", 2)
+        monkeypatch.setattr(sstable, "_MOST_NAMES", 2)
         with pytest.raises(ModelError, match="more than 2"):
             open_bundle(save(tmp_path / "m", {name: np.zeros(1, np.float32) for name in "abc"}))
 

@@ -1,0 +1,142 @@
+"""`stelmo perplexity`: the figures of a model worked out by hand, in every form, and what is refused."""
+
+import gzip
+import json
+import math
+from functools import partial
+
+import commands
+import pytest
+import tiny
+import toy_lm
+
+from stelmo.store import models
+
+TOY = {"<S>": 0.0625, "</S>": 0.125, "<UNK>": 0.1875, "the": 0.5, "bank": 0.125}
+TEXT = "the bank\n\nthe quokka bank\n"
+# the bank: 0.5, 0.125 and a marker; the quokka bank: 0.5, 0.1875, 0.125 and a marker
+FORWARD = [0.5, 0.125, 0.125, 0.5, 0.1875, 0.125, 0.125]
+BACKWARD = [0.5, 0.125, 0.0625, 0.5, 0.1875, 0.125, 0.0625]
+
+
+def perplexity_of(*probabilities):
+    return pytest.approx(math.prod(probabilities) ** (-1 / len(probabilities)))
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    models.write(toy_lm.saved(TOY), tmp_path / "model")
+    (tmp_path / "text.tok").write_text(TEXT)
+    return partial(commands.run, monkeypatch, capsys, "perplexity")
+
+
+def test_the_totals_are_those_of_the_arithmetic_on_paper(call):
+    done = call("model", "text.tok", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert (found["sentences"], found["words"], found["unknown"], found["vocabulary"]) == (2, 5, 1, 5)
+    assert found["forward"] == perplexity_of(*FORWARD)
+    assert found["backward"] == perplexity_of(*BACKWARD)
+    assert found["combined"] == perplexity_of(*FORWARD, *BACKWARD)
+    assert found["known_forward"] == perplexity_of(*FORWARD[:4], *FORWARD[5:])
+    assert found["known_backward"] == perplexity_of(*BACKWARD[:4], *BACKWARD[5:])
+    assert found["known_combined"] == perplexity_of(*FORWARD[:4], *FORWARD[5:], *BACKWARD[:4], *BACKWARD[5:])
+    assert (found["model"], found["state"]) == ("model", "warm")
+
+
+def test_the_table_has_three_figures_with_and_without_unknown_words_and_says_what_was_counted(call):
+    out = call("model", "text.tok").out.splitlines()
+    figures = {line.rsplit(maxsplit=2)[0]: line.split()[-2:] for line in out[1:4]}
+    assert list(figures) == ["forward", "backward", "geometric mean"]
+    assert figures["forward"] == [f"{math.prod(FORWARD) ** (-1 / 7):.2f}", "5.04"]
+    assert out[4] == "words 5, ends of sentences 2; outside the vocabulary of 5, scored as <UNK>: 1 (20.0%); state warm"
+
+
+def test_every_file_has_a_row(call, tmp_path):
+    (tmp_path / "more.tok").write_text("the\n")
+    done = call("model", "text.tok", "more.tok", "--per-file", "-o", "rows.jsonl", "--json")
+    assert done.code == 0, done.err
+    text, more = map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())
+    assert (text["file"], text["words"], text["forward"]) == ("text.tok", 5, perplexity_of(*FORWARD))
+    assert (more["file"], more["words"], more["forward"]) == ("more.tok", 1, perplexity_of(0.5, 0.125))
+    assert json.loads(done.out)["forward"] == perplexity_of(*FORWARD, 0.5, 0.125)
+
+
+def test_every_sentence_has_a_row(call, tmp_path):
+    assert call("model", "text.tok", "--per-sentence", "-o", "rows.tsv").code == 0
+    head, *rows = (line.split("\t") for line in (tmp_path / "rows.tsv").read_text().splitlines())
+    assert head == ["file", "line", "words", "unknown", "forward", "backward", "combined", "text"]
+    assert [row[:4] + row[7:] for row in rows] == [
+        ["text.tok", "1", "2", "0", "the bank"],
+        ["text.tok", "3", "3", "1", "the quokka bank"],
+    ]
+    assert float(rows[0][4]) == perplexity_of(*FORWARD[:3])
+    assert float(rows[1][6]) == perplexity_of(*FORWARD[3:], *BACKWARD[3:])
+
+
+def test_json_lines_alone_go_to_standard_output(call):
+    lines = call("model", "text.tok", "--per-sentence", "-o", "-").out.splitlines()
+    assert [json.loads(line)["line"] for line in lines] == [1, 3]
+
+
+def test_a_table_of_many_sentences_shows_the_first_and_says_so(call, tmp_path):
+    (tmp_path / "long.tok").write_text("the [bold] bank\n" * 30)
+    done = call("model", "long.tok", "--per-sentence")
+    assert done.out.count("the [bold] bank") == 20
+    assert "first 20 rows" in done.err
+
+
+def test_raw_text_standard_input_and_compressed_files_are_read(call, tmp_path):
+    (tmp_path / "text.txt.gz").write_bytes(gzip.compress(b"the bank\nthe quokka bank\n"))
+    for arguments in (["text.txt.gz"], ["-"], [], ["the bank", "the quokka bank"]):
+        done = call("model", *arguments, "--json", stdin=b"the bank\nthe quokka bank\n")
+        assert json.loads(done.out)["forward"] == perplexity_of(*FORWARD), arguments
+
+
+def test_the_softmax_and_the_vocabulary_can_be_named(call, tmp_path):
+    tiny.folder(tmp_path / "published", "bilm")
+    expected = call("published", "the bank", "--json").out
+    for name in ("vocab.txt", "softmax_weights.hdf5"):
+        (tmp_path / "published" / name).rename(tmp_path / name)
+    files = ["--softmax", "softmax_weights.hdf5", "--vocabulary", "vocab.txt"]
+    assert call("published", "the bank", "--json", *files).out == expected
+
+
+def test_the_state_changes_the_figures(call, tmp_path):
+    tiny.folder(tmp_path / "random")
+    warm, fresh = (
+        json.loads(call("random", "the bank", "--json", "--state", state).out) for state in ("warm", "fresh")
+    )
+    assert warm["forward"] != fresh["forward"]
+
+
+WRONG = {
+    "a missing model": (["nowhere", "text.tok"], "nowhere: no such file"),
+    "a missing file": (["model", "missing.txt"], "missing.txt: no such file"),
+    "no text": (["model", "empty.tok"], "no word"),
+    "no softmax": (["headless", "text.tok"], "no softmax"),
+    "no vocabulary": (["wordless", "text.tok"], "no vocabulary"),
+    "a state that goes on": (["model", "text.tok", "--state", "carry"], "--state: 'carry'"),
+    "rows of two kinds": (["model", "text.tok", "--per-file", "--per-sentence"], "one of them"),
+    "an output for no rows": (["model", "text.tok", "-o", "rows.tsv"], "-o rows.tsv"),
+    "rows among the totals": (["model", "text.tok", "--per-file", "--json"], "-o FILE"),
+    "an unknown ending": (["model", "text.tok", "--per-file", "-o", "rows.doc"], "unknown ending '.doc'"),
+    "an output that exists": (["model", "text.tok", "--per-file", "-o", "there.tsv"], "--overwrite"),
+    "a broken line far down": (["model", "broken.tok", "--per-sentence", "-o", "rows.tsv"], "broken.tok:3"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_said_in_one_sentence_and_nothing_is_left(arguments, message, call, tmp_path):
+    (tmp_path / "empty.tok").write_text("\n\n")
+    (tmp_path / "broken.tok").write_bytes(b"the\nbank\n\xff\n")
+    (tmp_path / "there.tsv").write_text("mine")
+    models.write(tiny.saved(read_softmax=None), tmp_path / "headless")
+    models.write(tiny.saved(vocabulary=None), tmp_path / "wordless")
+    before = sorted(tmp_path.rglob("*"))
+    done = call(*arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
