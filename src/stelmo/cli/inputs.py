@@ -3,6 +3,9 @@
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from stelmo.cli import screen
 from stelmo.config import choose
@@ -12,6 +15,11 @@ from stelmo.text.files import LineReader
 from stelmo.text.formats import Sentence, Tokenizer
 
 STDIN = "-"
+
+From = Annotated[str | None, typer.Option("--from", help=f"{', '.join(formats.FORMATS)}; unset: by the file's ending.")]
+Column = Annotated[int, typer.Option(help="Column of the word in a columns file, from 0.")]
+Language = Annotated[str, typer.Option(help="Language of raw text, such as en, de, zh.")]
+Contractions = Annotated[str, typer.Option(help="ptb: do n't; moses: don 't, as in the 1B-Word text.")]
 
 
 class Inputs:
@@ -52,7 +60,7 @@ class Inputs:
 
 def _standard_input() -> str:
     if sys.stdin is None or sys.stdin.isatty():
-        raise ConfigError('nothing to embed: give a file, a "sentence in quotes", or pipe text in')
+        raise ConfigError('no input: give a file, a "sentence in quotes", or pipe text in')
     return STDIN
 
 

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from stelmo.cli import convert, embed, info
+from stelmo.cli import bench, convert, embed, guess, info, perplexity, prepare, pretrain, tune
 from stelmo.cli.screen import complain
 from stelmo.errors import StelmoError
 
@@ -19,6 +19,12 @@ app = typer.Typer(
 app.command("embed", epilog=embed.EXAMPLE)(embed.embed)
 app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
 app.command("info", epilog=info.EXAMPLE)(info.info)
+app.command("perplexity", epilog=perplexity.EXAMPLE)(perplexity.perplexity)
+app.command("guess", epilog=guess.EXAMPLE)(guess.guess)
+app.command("prepare", epilog=prepare.EXAMPLE)(prepare.prepare)
+app.command("pretrain", epilog=pretrain.EXAMPLE)(pretrain.pretrain)
+app.command("tune", epilog=tune.EXAMPLE)(tune.tune)
+app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
 
 
 def _version(asked: bool) -> None:

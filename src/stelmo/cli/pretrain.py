@@ -48,7 +48,7 @@ def pretrain(
     corpus = shards.read(data)
     plan = presets.plan(preset, settings, set_ or (), vocabulary=len(corpus.vocabulary))
     try:
-        with _watching() as watch:
+        with watching() as watch:
             outcome = training.pretrain(plan, corpus, to, watch)
     except KeyboardInterrupt:  # before the first step, or for the second time
         screen.complain("interrupted; the same command goes on from the last checkpoint")
@@ -77,7 +77,7 @@ def _tell_the_end(outcome: "Outcome", to: Path) -> None:
 
 
 @contextmanager
-def _watching() -> Iterator["Watch"]:
+def watching() -> Iterator["Watch"]:
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines()

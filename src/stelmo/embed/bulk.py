@@ -4,7 +4,7 @@ What makes it fast: a word's token vector is computed once and kept; so is its h
 batch; sentences are packed longest first, without padding; the first step, the same for all sentences that start from
 the same state, runs once; steps whose output nobody sees do not run; each direction has a thread.
 
-B sentences, T tokens, N tokens of a batch, U distinct words, L layers, P projection, D = 2P.
+G directions, B sentences, T tokens, N tokens of a batch, U distinct words, L layers, P projection, D = 2P.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,9 @@ Words = Sequence[str]
 BEGIN, END = 0, 1  # numbers of the markers among a batch's distinct words
 WORDS_REMEMBERED = 100_000
 WORDS_IN_TABLE = 4096  # a row of gates each: 64 KB for the largest models
-LayerStates = list[tuple[Tensor, Tensor]]  # h (B, P) and c (B, H) of every layer of one direction
+WORK_FOR_A_THREAD = 4_000_000  # multiplications of a step and layer, from which on a thread for each direction pays
+LayerStates = list[tuple[Tensor, Tensor]]  # h (G, B, P) and c (G, B, H) of every layer
+Outputs = tuple[list[Tensor], LayerStates]
 
 
 class Packed(NamedTuple):
@@ -53,10 +55,10 @@ class Bulk:
         self, bilm: BiLM, ids_of: engine.WordIds, words: int = WORDS_REMEMBERED, arrange: fast.Arrange = fast.Dense
     ) -> None:
         self._made_from = _versions(bilm)
-        self._skip = bilm.config.lstm.skip
-        self._directions = [
-            [fast.pack(layer.weights, layer.clips, arrange=arrange) for layer in stack]  # type: ignore[arg-type]
-            for stack in (bilm.lstm_forward, bilm.lstm_backward)
+        self._skip, self._lstm = bilm.config.lstm.skip, bilm.config.lstm
+        self._layers = [
+            fast.pack([ahead.weights, behind.weights], ahead.clips, arrange=arrange)  # type: ignore[list-item, arg-type]
+            for ahead, behind in zip(bilm.lstm_forward, bilm.lstm_backward, strict=True)
         ]
         self._token_layer = RememberedWords(
             lambda words: engine.token_vectors(bilm, ids_of(words), fast.char_cnn), words
@@ -74,13 +76,10 @@ class Bulk:
         """Sentences, longest first, all from one state → (L+1, N, 2P), end to end, without markers."""
         sentences = [words for words in sentences if words]
         if not sentences:
-            return start.h.new_zeros(len(self._directions[0]) + 1, 0, 2 * start.h.shape[-1])
+            return start.h.new_zeros(len(self._layers) + 1, 0, 2 * start.h.shape[-1])
         x_UP, index_N = self._words(sentences)
-        begun = [
-            self._behind_marker(number, x_UP[marker : marker + 1], start, len(sentences))
-            for number, marker in enumerate((BEGIN, END))
-        ]
-        layers_LND, _ = self._layers(x_UP, index_N, packed([len(words) for words in sentences]), begun)
+        begun = self._behind_markers(x_UP[[BEGIN, END]], start, len(sentences))
+        layers_LND, _ = self._run(x_UP, index_N, packed([len(words) for words in sentences]), begun)
         return layers_LND
 
     @torch.inference_mode()
@@ -90,11 +89,13 @@ class Bulk:
         marked = [[chars.BEGIN_SENTENCE, *sentences[row], chars.END_SENTENCE] for row in order]
         lengths = [len(words) for words in marked]
         x_UP, index_N = self._words(marked)
-        begun = [list(zip(h_LBP[:, order], c_LBH[:, order], strict=True)) for h_LBP, c_LBH in zip(*start, strict=True)]
-        layers_LND, ends = self._layers(x_UP, index_N, packed(lengths), begun)
+        begun = [(start.h[:, depth, order], start.c[:, depth, order]) for depth in range(len(self._layers))]
+        layers_LND, ends = self._run(x_UP, index_N, packed(lengths), begun)
         place = sorted(range(len(order)), key=order.__getitem__)
         parts = torch.split(layers_LND, lengths, 1)
-        return [parts[row] for row in place], State(*(part[:, :, place] for part in ends))
+        return [parts[row] for row in place], State(
+            *(torch.stack(part, 1)[:, :, place] for part in zip(*ends, strict=True))
+        )
 
     def _words(self, sentences: Sequence[Words]) -> tuple[Tensor, Tensor]:
         """The token vectors of the distinct words, the two markers first; and which word stands where."""
@@ -102,51 +103,63 @@ class Bulk:
         index_N = torch.tensor([numbers.setdefault(word, len(numbers)) for words in sentences for word in words])
         return self._token_layer(list(numbers)), index_N
 
-    def _layers(self, x_UP: Tensor, index_N: Tensor, order: Packed, begun: list[LayerStates]) -> tuple[Tensor, State]:
+    def _run(self, x_UP: Tensor, index_N: Tensor, order: Packed, begun: LayerStates) -> tuple[Tensor, LayerStates]:
         """All layers in the order of the sentences, and the end state of each row."""
-        places = (order.forward_N, order.backward_N)
+        index_2N = torch.stack([index_N[order.forward_N], index_N[order.backward_N]])
+        work = order.sizes[0] * self._lstm.projection * 4 * self._lstm.cells
+        run = self._side_by_side if work >= WORK_FOR_A_THREAD else self._together
+        outputs, ends = run(x_UP, index_2N, order.sizes, begun)
+        return _joined(x_UP[index_N], outputs, order), ends
+
+    def _together(self, x_UP: Tensor, index_2N: Tensor, sizes: list[int], begun: LayerStates) -> Outputs:
+        """Both directions in the same calls: for few rows these cost more than what they do."""
+        with shared_threads(torch.get_num_threads()) as one:
+            return self._directions(one, slice(0, 2), x_UP, index_2N, sizes, begun)
+
+    def _side_by_side(self, x_UP: Tensor, index_2N: Tensor, sizes: list[int], begun: LayerStates) -> Outputs:
+        """A thread for each direction."""
         with shared_threads(2) as share, ThreadPoolExecutor(1) as other:  # no thread outlives a call: one may fork
-            work = [(share, number, x_UP, index_N[places[number]], order.sizes, begun[number]) for number in (0, 1)]
-            behind = other.submit(self._direction, *work[1])
-            found = [self._direction(*work[0]), behind.result()]
-        ends = [[torch.stack(parts) for parts in zip(*states, strict=True)] for _, states in found]
-        layers_LND = _joined(x_UP[index_N], found[0][0], found[1][0], order)
-        return layers_LND, State(*(torch.stack(parts) for parts in zip(*ends, strict=True)))
+            later = other.submit(self._directions, share, slice(1, 2), x_UP, index_2N, sizes, begun)
+            ahead = self._directions(share, slice(0, 1), x_UP, index_2N, sizes, begun)
+            behind = later.result()
+        outputs = [torch.cat(both) for both in zip(ahead[0], behind[0], strict=True)]
+        pairs = zip(ahead[1], behind[1], strict=True)
+        return outputs, [(torch.cat([h, h_]), torch.cat([c, c_])) for (h, c), (h_, c_) in pairs]
 
     @torch.inference_mode()
-    def _direction(
-        self, threads: int, number: int, x_UP: Tensor, index_N: Tensor, sizes: list[int], begun: LayerStates
-    ) -> tuple[list[Tensor], LayerStates]:
-        """The packed outputs (N, P) of every layer, and its state at each row's end."""
+    def _directions(
+        self, threads: int, some: slice, x_UP: Tensor, index_2N: Tensor, sizes: list[int], begun: LayerStates
+    ) -> Outputs:
+        """The packed outputs (G, N, P) of every layer in some directions, and its state at each row's end."""
         torch.set_num_threads(threads)
-        layers = self._directions[number]
-        fill = _first_fill(x_UP, index_N, layers[0])
+        layers = [weights.of(some) for weights in self._layers]
+        fill = _first_fill(x_UP, index_2N[some], layers[0])
         outputs: list[Tensor] = []
         ends: LayerStates = []
-        for depth, (weights, (h_BP, c_BH)) in enumerate(zip(layers, begun, strict=True)):
-            y_NP, *end = fast.lstm(fill, sizes, weights, h_BP, c_BH)
-            ends.append((end[0], end[1]))
-            outputs.append(y_NP.add_(outputs[-1]) if self._skip and depth else y_NP)
+        for depth, (weights, (h_2BP, c_2BH)) in enumerate(zip(layers, begun, strict=True)):
+            y_GNP, h_GBP, c_GBH = fast.lstm(fill, sizes, weights, h_2BP[some], c_2BH[some])
+            ends.append((h_GBP, c_GBH))
+            outputs.append(y_GNP.add_(outputs[-1]) if self._skip and depth else y_GNP)
             if depth + 1 < len(layers):
                 fill = fast.from_outputs(outputs[-1], layers[depth + 1])
         return outputs, ends
 
-    def _behind_marker(self, number: int, x_1P: Tensor, start: State, rows: int) -> LayerStates:
-        """The state of every layer behind the first marker, the same for all sentences."""
-        states = []
-        for depth, weights in enumerate(self._directions[number]):
-            fill = fast.from_outputs(x_1P, weights)
-            y_1P, h_1P, c_1H = fast.lstm(fill, [1], weights, start.h[number, depth], start.c[number, depth])
-            states.append((h_1P.expand(rows, -1), c_1H.expand(rows, -1)))
-            x_1P = y_1P + x_1P if self._skip and depth else y_1P
+    def _behind_markers(self, x_2P: Tensor, start: State, rows: int) -> LayerStates:
+        """The state of every layer behind the first marker of each direction, the same for all sentences."""
+        states, x_21P = [], x_2P[:, None]
+        for depth, weights in enumerate(self._layers):
+            fill = fast.from_outputs(x_21P, weights)
+            y_21P, h_21P, c_21H = fast.lstm(fill, [1], weights, start.h[:, depth], start.c[:, depth])
+            states.append((h_21P.expand(-1, rows, -1), c_21H.expand(-1, rows, -1)))
+            x_21P = y_21P + x_21P if self._skip and depth else y_21P
         return states
 
 
-def _first_fill(x_UP: Tensor, index_N: Tensor, weights: fast.PackedWeights) -> fast.Fill:
+def _first_fill(x_UP: Tensor, index_GN: Tensor, weights: fast.PackedWeights) -> fast.Fill:
     """A table of the distinct words' gates where words repeat; it would be large where they do not."""
     if len(x_UP) <= WORDS_IN_TABLE:
-        return fast.from_table(fast.gate_tables(x_UP, weights), index_N)
-    return fast.from_outputs(x_UP[index_N], weights)
+        return fast.from_table(fast.gate_tables(x_UP, weights), index_GN)
+    return fast.from_outputs(x_UP[index_GN], weights)
 
 
 def _versions(bilm: BiLM) -> list[tuple[int, int]]:
@@ -194,11 +207,11 @@ def shared_threads(workers: int) -> Iterator[int]:
         torch.set_num_threads(threads)
 
 
-def _joined(x_NP: Tensor, forward: list[Tensor], backward: list[Tensor], order: Packed) -> Tensor:
+def _joined(x_NP: Tensor, outputs: list[Tensor], order: Packed) -> Tensor:
     width = x_NP.shape[1]
-    layers_LND = x_NP.new_empty(len(forward) + 1, len(x_NP), 2 * width)
+    layers_LND = x_NP.new_empty(len(outputs) + 1, len(x_NP), 2 * width)
     layers_LND[0, :, :width] = layers_LND[0, :, width:] = x_NP
-    for depth, (ahead_NP, behind_NP) in enumerate(zip(forward, backward, strict=True), 1):
+    for depth, (ahead_NP, behind_NP) in enumerate(outputs, 1):
         layers_LND[depth, order.forward_N, :width] = ahead_NP
         layers_LND[depth, order.backward_N, width:] = behind_NP
     return layers_LND

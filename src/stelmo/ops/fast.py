@@ -1,8 +1,8 @@
 """The functions of `reference`, arranged for speed without gradients: equal values, other order. Knows no modules.
 
 Sentences of a batch stand longest first and are *packed*: step t holds the rows that are that long, so there is no
-padding to compute. B sentences, N packed tokens, C characters, F filters, D input width, P projection, H cells,
-h cells of one block, U distinct words.
+padding to compute. G directions side by side, B sentences, N packed tokens, n of some steps, C characters, F filters,
+D input width, P projection, H cells, h cells of one block, U distinct words.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,17 +20,23 @@ TOKENS_TOGETHER = 64  # of an input product: steps of few rows share one, which 
 
 
 class Product(Protocol):
-    """A weight matrix (K, N), arranged for multiplying."""
+    """A weight matrix (K, N) of each direction, arranged for multiplying."""
 
-    def add_to(self, out_nN: Tensor, x_nK: Tensor) -> None:
+    def add_to(self, out_GnN: Tensor, x_GnK: Tensor) -> None:
         """out += x W"""
+
+    def of(self, directions: slice) -> "Product":
+        """The same of some directions."""
 
 
 class Dense(NamedTuple):
-    matrix_KN: Tensor
+    matrix_GKN: Tensor
 
-    def add_to(self, out_nN: Tensor, x_nK: Tensor) -> None:
-        out_nN.addmm_(x_nK, self.matrix_KN)
+    def add_to(self, out_GnN: Tensor, x_GnK: Tensor) -> None:
+        out_GnN.baddbmm_(x_GnK, self.matrix_GKN)
+
+    def of(self, directions: slice) -> "Dense":
+        return Dense(self.matrix_GKN[directions])
 
 
 Arrange = Callable[[Tensor], Product]
@@ -41,121 +47,152 @@ class Block(NamedTuple):
 
     input: Product  # (D, 4h)
     state: Product  # (P, 4h)
-    bias_4h: Tensor
+    bias_G4h: Tensor
+
+    def of(self, directions: slice) -> "Block":
+        return Block(self.input.of(directions), self.state.of(directions), self.bias_G4h[directions])
 
 
 class PackedWeights(NamedTuple):
     blocks: list[Block]
-    projection_HP: Tensor | None
+    projection_GHP: Tensor | None
     clips: Clips
 
+    def of(self, directions: slice) -> "PackedWeights":
+        projection_GHP = None if self.projection_GHP is None else self.projection_GHP[directions]
+        return PackedWeights([block.of(directions) for block in self.blocks], projection_GHP, self.clips)
 
-Fill = Callable[[int, int, int, Tensor], None]  # (block, first, last packed token, out): the input's half of the gates
+
+# (block, first, last packed token, out): the input's half of the gates (G, n, 4h)
+Fill = Callable[[int, int, int, Tensor], None]
 
 
-def pack(weights: LstmWeights, clips: Clips, cells: int = CELLS_TOGETHER, arrange: Arrange = Dense) -> PackedWeights:
-    """Weights cut into blocks of cells, the forget bias put in.
+def pack(
+    directions: Sequence[LstmWeights], clips: Clips, cells: int = CELLS_TOGETHER, arrange: Arrange = Dense
+) -> PackedWeights:
+    """A layer's weights in every direction, cut into blocks of cells, the forget bias put in.
 
     `arrange` decides how the gates are multiplied. The projection stays as it is: a ninth of the work, and in 8 bits it
     costs most of the accuracy.
     """
-    kernel_K4H = weights.kernel.reshape(len(weights.kernel), 4, -1)[:, _GATES]
-    bias_4H = weights.bias.reshape(4, -1)[_GATES]
-    bias_4H[1] += FORGET_BIAS
-    inputs = len(kernel_K4H) - _width(weights)
+    kernel_GK4H = torch.stack([weights.kernel.reshape(len(weights.kernel), 4, -1) for weights in directions])
+    kernel_GK4H = kernel_GK4H[:, :, _GATES]
+    bias_G4H = torch.stack([weights.bias.reshape(4, -1) for weights in directions])[:, _GATES]
+    bias_G4H[:, 1] += FORGET_BIAS
+    inputs = kernel_GK4H.shape[1] - _width(directions[0])
     blocks = []
-    for start in range(0, bias_4H.shape[1], cells):
-        kernel_K4h = kernel_K4H[:, :, start : start + cells].flatten(1)
-        bias_4h = bias_4H[:, start : start + cells].flatten()
-        of_input, of_state = kernel_K4h[:inputs].contiguous(), kernel_K4h[inputs:].contiguous()
-        blocks.append(Block(arrange(of_input), arrange(of_state), bias_4h))
-    return PackedWeights(blocks, weights.projection_HP, clips)
+    for start in range(0, bias_G4H.shape[2], cells):
+        kernel_GK4h = kernel_GK4H[..., start : start + cells].flatten(2)
+        bias_G4h = bias_G4H[..., start : start + cells].flatten(1)
+        of_input, of_state = kernel_GK4h[:, :inputs].contiguous(), kernel_GK4h[:, inputs:].contiguous()
+        blocks.append(Block(arrange(of_input), arrange(of_state), bias_G4h))
+    projections = [weights.projection_HP for weights in directions if weights.projection_HP is not None]
+    return PackedWeights(blocks, torch.stack(projections) if projections else None, clips)
 
 
 def _width(weights: LstmWeights) -> int:
     return len(weights.bias) // 4 if weights.projection_HP is None else weights.projection_HP.shape[1]
 
 
-def from_table(tables: Sequence[Tensor], index_N: Tensor) -> Fill:
+def from_table(tables: Sequence[Tensor], index_GN: Tensor) -> Fill:
     """The input's half of the gates, where a word's is known: one row of a table for each distinct word."""
+    directions, words = tables[0].shape[:2]
+    rows_GN = index_GN + words * torch.arange(directions)[:, None]
 
     def fill(block: int, first: int, last: int, out: Tensor) -> None:
-        torch.index_select(tables[block], 0, index_N[first:last], out=out)
+        rows = rows_GN[:, first:last].reshape(-1)
+        torch.index_select(tables[block].flatten(0, 1), 0, rows, out=out.flatten(0, 1))
 
     return fill
 
 
-def from_outputs(x_ND: Tensor, weights: PackedWeights) -> Fill:
+def from_outputs(x_GND: Tensor, weights: PackedWeights) -> Fill:
     """The same from the outputs of the layer below, some steps ahead where they have few rows."""
     ahead: dict[int, tuple[int, Tensor]] = {}  # of each block: the first token computed, and the gates from it on
 
     def fill(block: int, first: int, last: int, out: Tensor) -> None:
-        start, gates_n4h = ahead.get(block, (0, x_ND[:0]))
-        if last > start + len(gates_n4h):
-            start = first
-            gates_n4h = _input_half(x_ND[first : max(last, first + TOKENS_TOGETHER)], weights.blocks[block])
-            ahead[block] = start, gates_n4h
-        out.copy_(gates_n4h[first - start : last - start])
+        if last - first >= TOKENS_TOGETHER:
+            _input_half(x_GND[:, first:last], weights.blocks[block], out)
+            return
+        start, gates_Gn4h = ahead.get(block, (0, x_GND[:, :0]))
+        if last > start + gates_Gn4h.shape[1]:
+            start, x_GnD = first, x_GND[:, first : first + TOKENS_TOGETHER]
+            gates_Gn4h = _input_half(x_GnD, weights.blocks[block], out.new_empty(*x_GnD.shape[:2], out.shape[2]))
+            ahead[block] = start, gates_Gn4h
+        out.copy_(gates_Gn4h[:, first - start : last - start])
 
     return fill
 
 
 def gate_tables(x_UD: Tensor, weights: PackedWeights) -> list[Tensor]:
-    """The input's half of the gates for each distinct word, block by block: (U, 4h)."""
-    return [_input_half(x_UD, block) for block in weights.blocks]
+    """The input's half of the gates for each distinct word, block by block: (G, U, 4h)."""
+    sizes = [(len(block.bias_G4h), len(x_UD), block.bias_G4h.shape[1]) for block in weights.blocks]
+    return [
+        _input_half(x_UD.expand(size[0], -1, -1), block, x_UD.new_empty(size))
+        for block, size in zip(weights.blocks, sizes, strict=True)
+    ]
 
 
-def _input_half(x_nD: Tensor, block: Block) -> Tensor:
-    gates_n4h = block.bias_4h.repeat(len(x_nD), 1)
-    block.input.add_to(gates_n4h, x_nD)
-    return gates_n4h
+def _input_half(x_GnD: Tensor, block: Block, out_Gn4h: Tensor) -> Tensor:
+    block.input.add_to(out_Gn4h.copy_(block.bias_G4h[:, None]), x_GnD)
+    return out_Gn4h
 
 
 def lstm(
-    fill: Fill, sizes: Sequence[int], weights: PackedWeights, h_BP: Tensor, c_BH: Tensor
+    fill: Fill, sizes: Sequence[int], weights: PackedWeights, h_GBP: Tensor, c_GBH: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One layer over packed sentences → packed outputs (N, P) and the state of each row at its own end.
+    """One layer over packed sentences → packed outputs (G, N, P) and the state of each row at its own end.
 
     `sizes` says how many rows each step has; they never grow.
     """
-    h_BP, m_BH = h_BP.clone(), torch.empty_like(c_BH)
-    cells = len(weights.blocks[0].bias_4h) // 4
-    c_blocks = [part.clone(memory_format=torch.contiguous_format) for part in torch.split(c_BH, cells, 1)]
-    room = c_BH.new_empty(len(c_BH) * 4 * cells)
-    y_NP = h_BP.new_empty(sum(sizes), h_BP.shape[1])
+    directions, rows, cells = c_GBH.shape
+    together = weights.blocks[0].bias_G4h.shape[1] // 4
+    c_blocks = [part.clone(memory_format=torch.contiguous_format) for part in torch.split(c_GBH, together, 2)]
+    gates_room, m_room = (c_GBH.new_empty(directions * rows * wide) for wide in (4 * together, cells))
+    y_GNP = h_GBP.new_empty(directions, sum(sizes), h_GBP.shape[2])
     first = 0
     for rows in sizes:
-        for number, (block, c_Bh) in enumerate(zip(weights.blocks, c_blocks, strict=True)):
-            gates_n4h = room[: rows * len(block.bias_4h)].view(rows, -1)
-            fill(number, first, first + rows, gates_n4h)
-            block.state.add_to(gates_n4h, h_BP[:rows])
-            start = number * cells
-            _cells(gates_n4h, c_Bh[:rows], m_BH[:rows, start : start + c_Bh.shape[1]], weights.clips.cell)
-        _project(m_BH[:rows], weights, h_BP[:rows])
-        y_NP[first : first + rows] = h_BP[:rows]
+        m_GnH = m_room[: directions * rows * cells].view(directions, rows, cells)
+        for number, (block, c_GBh) in enumerate(zip(weights.blocks, c_blocks, strict=True)):
+            wide = c_GBh.shape[2]
+            gates_Gn4h = gates_room[: directions * rows * 4 * wide].view(directions, rows, 4 * wide)
+            fill(number, first, first + rows, gates_Gn4h)
+            block.state.add_to(gates_Gn4h, h_GBP[:, :rows])
+            start = number * together
+            _cells(gates_Gn4h, c_GBh[:, :rows], m_GnH[..., start : start + wide], weights.clips.cell)
+        y_GNP[:, first : first + rows] = _projected(m_GnH, weights)
+        h_GBP = y_GNP[:, first : first + rows]
         first += rows
-    return y_NP, h_BP, torch.cat(c_blocks, 1)
+    return y_GNP, y_GNP[:, _ends(sizes)], torch.cat(c_blocks, 2)
 
 
-def _cells(gates_n4h: Tensor, c_nh: Tensor, m_nh: Tensor, limit: float | None) -> None:
+def _ends(sizes: Sequence[int]) -> list[int]:
+    """Where the last token of each row stands among the packed ones."""
+    ends, first = [0] * sizes[0], 0
+    for rows, alive in zip(sizes, [*sizes[1:], 0], strict=True):
+        ends[alive:rows] = range(first + alive, first + rows)
+        first += rows
+    return ends
+
+
+def _cells(gates_Gn4h: Tensor, c_Gnh: Tensor, m_Gnh: Tensor, limit: float | None) -> None:
     """c = clip(σ(f) ⊙ c + σ(i) ⊙ tanh(j)),  m = σ(o) ⊙ tanh(c), in place."""
-    width = c_nh.shape[1]
-    gates_n4h[:, : 3 * width].sigmoid_()
-    i, f, o, j = torch.split(gates_n4h, width, 1)
-    c_nh.mul_(f).addcmul_(i, j.tanh_())
+    width = c_Gnh.shape[2]
+    gates_Gn4h[..., : 3 * width].sigmoid_()
+    i, f, o, j = torch.split(gates_Gn4h, width, 2)
+    c_Gnh.mul_(f).addcmul_(i, j.tanh_())
     if limit is not None:
-        c_nh.clamp_(-limit, limit)
-    torch.tanh(c_nh, out=m_nh)
-    m_nh.mul_(o)
+        c_Gnh.clamp_(-limit, limit)
+    torch.tanh(c_Gnh, out=m_Gnh)
+    m_Gnh.mul_(o)
 
 
-def _project(m_nH: Tensor, weights: PackedWeights, out_nP: Tensor) -> None:
-    if weights.projection_HP is None:
-        out_nP.copy_(m_nH)
-        return
-    torch.mm(m_nH, weights.projection_HP, out=out_nP)
-    if weights.clips.projection is not None:
-        out_nP.clamp_(-weights.clips.projection, weights.clips.projection)
+def _projected(m_GnH: Tensor, weights: PackedWeights) -> Tensor:
+    if weights.projection_GHP is None:
+        return m_GnH
+    h_GnP = torch.bmm(m_GnH, weights.projection_GHP)
+    limit = weights.clips.projection
+    return h_GnP if limit is None else h_GnP.clamp_(-limit, limit)
 
 
 def char_cnn(

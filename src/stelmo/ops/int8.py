@@ -9,6 +9,7 @@ Without the VNNI instructions a processor adds two neighbouring products in 16 b
 2¹⁵, so there two neighbours of a column share 128. A column's largest weights are seldom neighbours; it costs little.
 """
 
+from collections.abc import Iterable
 from functools import cache
 
 import torch
@@ -22,15 +23,29 @@ _TOGETHER = 128  # two neighbours, where their products are added in 16 bits
 
 
 class Int8:
-    """A weight matrix (K, N) in 8 bits; the same calls as `fast.Dense`."""
+    """Weight matrices (K, N) in 8 bits, one for each direction; the same calls as `fast.Dense`."""
 
+    def __init__(self, matrix_GKN: Iterable[Tensor]) -> None:
+        self._matrices = [_Matrix(matrix_KN) for matrix_KN in matrix_GKN]
+
+    def add_to(self, out_GnN: Tensor, x_GnK: Tensor) -> None:
+        """out += x W"""
+        for matrix, out_nN, x_nK in zip(self._matrices, out_GnN, x_GnK, strict=True):
+            matrix.add_to(out_nN, x_nK)
+
+    def of(self, directions: slice) -> "Int8":
+        some = Int8(())
+        some._matrices = self._matrices[directions]
+        return some
+
+
+class _Matrix:
     def __init__(self, matrix_KN: Tensor) -> None:
         self._scale_N = _scale(matrix_KN.abs()).clamp_min(1e-12)
         self._packed = _packed((matrix_KN / self._scale_N).round().to(torch.int8))
         self._zeros_N = torch.zeros(matrix_KN.shape[1], dtype=torch.int32)
 
     def add_to(self, out_nN: Tensor, x_nK: Tensor) -> None:
-        """out += x W"""
         assert out_nN.is_contiguous(), "oneDNN adds to other memory as if it were"
         scale = max(float(x_nK.abs().max()), 1e-12) / (_MIDDLE - 1)
         q_nK = torch.add(_MIDDLE + 0.5, x_nK, alpha=1 / scale).to(torch.uint8)  # cut off, so this rounds

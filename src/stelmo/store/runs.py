@@ -5,6 +5,7 @@ checkpoints/N.safetensors   all that step N needs to go on, whole or absent, wit
 log.jsonl                   a line for some steps and for every validation
 model/, last/               model folders: of the best validation, and of the end where that is another
 curve.svg, tensorboard/
+softmax/                    a run like this one, where a softmax was learned before the rest
 """
 
 import fcntl
@@ -26,6 +27,7 @@ from stelmo.store.folder import read_safetensors, write_safetensors
 
 VERSION = 1
 ABOUT, CHECKSUM = "about", "checksum"
+SOFTMAX = "softmax"  # the run before, of a model that had none
 Say = Callable[[str], None]
 
 
@@ -46,7 +48,7 @@ class Run:
         if note.is_file():
             _refuse_differences(self.path, _read_json(note), _plain(about), free)
         else:
-            self._refuse_foreign()
+            self.refuse_foreign()
             _make(self._checkpoints)
             with atomic.new_file(note) as draft:
                 draft.write_text(json.dumps({"stelmo": VERSION, **about}, indent=2) + "\n")
@@ -55,7 +57,7 @@ class Run:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep other processes off this run while the block lasts."""
-        self._refuse_foreign()
+        self.refuse_foreign()
         _make(self.path)
         with (self.path / ".lock").open("w") as lock:
             try:
@@ -88,7 +90,7 @@ class Run:
             return path
         return None
 
-    def _refuse_foreign(self) -> None:
+    def refuse_foreign(self) -> None:
         """A folder of something else: nothing is put into it."""
         if not self.path.exists() or (self.path / "run.json").is_file():
             return
@@ -196,7 +198,7 @@ def _make(folder: Path) -> None:
 
 def _left_early(name: str) -> bool:
     """What a process leaves that was killed before the run had its settings."""
-    return name in (".lock", "checkpoints") or re.fullmatch(r"\..*\.partial.*", name) is not None
+    return name in (".lock", "checkpoints", SOFTMAX) or re.fullmatch(r"\..*\.partial.*", name) is not None
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from stelmo.train.presets import Plan
 def refuse_misfit(plan: Plan, corpus: Corpus) -> None:
     """Before anything is written."""
     _refuse_corpus(corpus, plan.train)
-    _refuse_input(plan.model, corpus)
+    if plan.start is None:
+        _refuse_input(plan.model, corpus)
 
 
 def _refuse_corpus(corpus: Corpus, settings: TrainSettings) -> None:

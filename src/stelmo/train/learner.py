@@ -24,6 +24,7 @@ from stelmo.train import gradients
 from stelmo.train.batches import Batches
 from stelmo.train.optimizers import Optimizer
 from stelmo.train.sampling import Negatives, negatives
+from stelmo.train.start import Start
 from stelmo.train.step import StepBuffers, StepResult, step
 from stelmo.train.world import World, local_device
 
@@ -47,6 +48,7 @@ class Learner:
         sentences: Sentences,
         batches: Batches,
         world: World,
+        start: Start | None = None,
     ) -> None:
         self.settings, self.world, self.device = settings, world, local_device(settings.device)
         self._rows = world.rows(settings.batch)
@@ -54,11 +56,18 @@ class Learner:
         dtype = torch.float64 if settings.precision == "float64" else torch.float32
         self.bilm = BiLM(config).reset(settings.seed).to(self.device, dtype)
         self.softmax = _softmax(words, config, settings.seed).to(self.device, dtype)
+        if start is not None:
+            self._begin(start)
         self._optimizer = Optimizer(self.bilm, self.softmax, settings)
         self._sentences, self._batches = sentences, batches
         self._streams = self._reading(None)
         self._state = self.bilm.zero_state(len(self._rows))
         self._buffers = StepBuffers()
+
+    def _begin(self, start: Start) -> None:
+        self.bilm.load_state_dict(start.bilm.state_dict())
+        self.softmax.load_state_dict(start.softmax.state_dict())
+        self.bilm.requires_grad_(not start.frozen)
 
     def step(self, number: int, lr: float) -> Losses:
         """The step of that number, from 1; parameters stay as they are where it raises."""

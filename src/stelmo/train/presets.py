@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from stelmo.config import BUDGETS, CharInput, CodePointInput, LstmConfig, ModelConfig, TrainSettings, WordInput, parse
 from stelmo.errors import ConfigError
+from stelmo.train.start import Start
 
 Layer = Mapping[str, Any]
 
@@ -22,6 +23,7 @@ class Plan(NamedTuple):
 
     model: ModelConfig
     train: TrainSettings
+    start: Start | None = None  # unset: from chance
 
 
 def _architecture(
@@ -76,16 +78,20 @@ def plan(preset: str, file: Path | None = None, words: Iterable[str] = (), vocab
     """The preset's settings, overridden by the file's and then by the words. `vocabulary` sizes a word-id input."""
     if preset not in PRESETS:
         raise ConfigError(f"{preset!r} is no preset; presets are {', '.join(PRESETS)}")
-    values = dict(PRESETS[preset])
-    if file is not None:
-        values = _over(values, read_toml(file), str(file))
-    values = _over(values, parse_words(words), "--set")
+    values = overridden(PRESETS[preset], file, words)
     model = {part: values.pop(part) for part in ("input", "lstm")}
     if model["input"].get("kind") == "words" and vocabulary is not None:
         model["input"] = {"words": vocabulary} | model["input"]
     return Plan(
         parse(ModelConfig, model, "settings", ConfigError), parse(TrainSettings, values, "settings", ConfigError)
     )
+
+
+def overridden(values: Layer, file: Path | None = None, words: Iterable[str] = ()) -> dict[str, Any]:
+    """By the settings of the file, then by the words."""
+    if file is not None:
+        values = _over(dict(values), read_toml(file), str(file))
+    return _over(dict(values), parse_words(words), "--set")
 
 
 def read_toml(path: Path) -> dict[str, Any]:

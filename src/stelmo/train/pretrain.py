@@ -48,12 +48,15 @@ class Outcome(NamedTuple):
     first: bool  # whether this process is the one to speak of it
 
 
-def pretrain(plan: Plan, corpus: Corpus, to: Path, watch: Watch | None = None) -> Outcome:
-    """Train until the budget is spent, patience ends or a signal comes; the same call again goes on."""
+def pretrain(plan: Plan, corpus: Corpus, to: Path, watch: Watch | None = None, world: World | None = None) -> Outcome:
+    """Train until the budget is spent, patience ends or a signal comes; the same call again goes on.
+
+    A plan with a start is validated before the first step, too. A `world` given has been joined already.
+    """
     refuse_misfit(plan, corpus)
     with ExitStack() as stack:
         stack.enter_context(_threads(plan.train.threads))
-        world = stack.enter_context(join(local_device(plan.train.device)))
+        world = world or stack.enter_context(join(local_device(plan.train.device)))
         run, listener = Run(to), (watch or Silence()) if world.first else Silence()
         world.rows(plan.train.batch)  # refused before anything is written
         world.lead(lambda: stack.enter_context(run.held()))
@@ -69,11 +72,13 @@ class Pretraining:
         self._settings, self._corpus, self._run, self._world = plan.train, corpus, run, world
         self._watch, self._stop = watch, stop
         self._train, self._heldout = Sentences(corpus.train), Sentences(corpus.heldout)
-        ids_of = word_ids(plan.model, corpus.vocabulary)
+        self._alphabet = plan.start.alphabet if plan.start else None
+        ids_of = word_ids(plan.model, corpus.vocabulary, self._alphabet)
         self._batches = Batches(ids_of, corpus.words, corpus.targets_S)
-        self._learner = Learner(plan.model, plan.train, len(corpus.vocabulary), self._train, self._batches, world)
+        words = len(corpus.vocabulary)
+        self._learner = Learner(plan.model, plan.train, words, self._train, self._batches, world, plan.start)
         self._schedule = schedule(plan.train, self._train.tokens + len(self._train))
-        self._ledger = Ledger(processes=world.size)
+        self._ledger = Ledger(processes=world.size, due=plan.start is not None)
         self._events = tensorboard.events(run.path / "tensorboard") if world.first else lambda step, figures: None
         self._tokens_of_a_step = plan.train.batch * plan.train.unroll
         self._clock = Clock()
@@ -180,8 +185,8 @@ class Pretraining:
         return False
 
     def _write_model(self, name: str) -> None:
-        softmax = self._learner.softmax
-        saved = SavedModel(self._learner.bilm, FORMAT, self._corpus.vocabulary, read_softmax=lambda: softmax)
+        bilm, softmax, words = self._learner.bilm, self._learner.softmax, self._corpus.vocabulary
+        saved = SavedModel(bilm, FORMAT, words, read_softmax=lambda: softmax, alphabet=self._alphabet)
         models.write(saved, self._run.path / name, overwrite=True)
 
     @contextmanager
@@ -282,4 +287,5 @@ def _about(plan: Plan, corpus: Corpus) -> dict[str, Any]:
         "model": plan.model.model_dump(mode="json"),
         "train": plan.train.model_dump(mode="json"),
         "corpus": corpus.fingerprint(),
+        **({"start": plan.start.fingerprint} if plan.start else {}),
     }

@@ -74,6 +74,18 @@ def test_the_engine_reads_code_points_as_the_reference_does(words, characters, t
     assert_equal(model.layers(sentences), plain(model, sentences, "warm"), 1e-10)
 
 
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_directions_side_by_side_are_the_directions_together(name, monkeypatch):
+    model = MODELS[name, "float64"]
+    sentences = [["the", "bank", "."], ["a"], ["b", "b"]]
+    together, (carried, end) = model.layers(sentences), model.carry(sentences)
+    monkeypatch.setattr(bulk, "WORK_FOR_A_THREAD", 0)
+    assert_equal(model.layers(sentences), together, 1e-12)
+    again, same_end = model.carry(sentences)
+    assert_equal(again, carried, 1e-12)
+    torch.testing.assert_close(same_end, end, atol=1e-12, rtol=1e-12)
+
+
 @needs_english
 def test_a_trained_model_gives_the_same_vectors_to_float32_rounding():
     model = stelmo.load(ENGLISH)
@@ -83,7 +95,9 @@ def test_a_trained_model_gives_the_same_vectors_to_float32_rounding():
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_any_number_of_threads_gives_the_same_and_is_put_back(threads):
+@pytest.mark.parametrize("work", [0, 10**9], ids=["side by side", "together"])
+def test_any_number_of_threads_gives_the_same_and_is_put_back(threads, work, monkeypatch):
+    monkeypatch.setattr(bulk, "WORK_FOR_A_THREAD", work)
     model = MODELS["usual", "float64"]
     sentences = [["the", "bank", "."], ["a"]]
     expected = plain(model, sentences, "warm")

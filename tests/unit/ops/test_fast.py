@@ -37,32 +37,49 @@ def assert_close(found, expected, tolerance):
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("clips", CLIPS.values(), ids=CLIPS)
 @pytest.mark.parametrize(("projection", "cells", "together"), [(6, 10, 4), (6, 10, 1024), (6, 6, 4), (3, 40, 7)])
-def test_an_lstm_over_packed_sentences_is_the_reference_s(projection, cells, together, clips, dtype):
+@pytest.mark.parametrize("ahead", [1, 3, 64])
+def test_an_lstm_over_packed_sentences_is_the_reference_s(
+    projection, cells, together, clips, dtype, ahead, monkeypatch
+):
+    monkeypatch.setattr(fast, "TOKENS_TOGETHER", ahead)
     torch.manual_seed(0)
-    layer = weights(projection, cells, dtype)
-    x_BTD = random(len(LENGTHS), max(LENGTHS), projection, dtype=dtype)
-    h_BP, c_BH = random(len(LENGTHS), projection, dtype=dtype), random(len(LENGTHS), cells, dtype=dtype)
-    y_BTP, *ends = reference.lstm(x_BTD, torch.tensor(LENGTHS), layer, clips, h_BP, c_BH)
-    expected = [packed(y_BTP, LENGTHS), *ends]
-    blocks, sizes = fast.pack(layer, clips, together), [sum(n > t for n in LENGTHS) for t in range(max(LENGTHS))]
-    x_ND = packed(x_BTD, LENGTHS)
-    shuffled = torch.randperm(len(x_ND))
-    sources = [
-        fast.from_outputs(x_ND, blocks),
-        fast.from_table(fast.gate_tables(x_ND[shuffled], blocks), shuffled.argsort()),
+    layers = [weights(projection, cells, dtype) for _ in range(2)]
+    x_GBTD = random(2, len(LENGTHS), max(LENGTHS), projection, dtype=dtype)
+    h_GBP, c_GBH = (random(2, len(LENGTHS), width, dtype=dtype) for width in (projection, cells))
+    expected = [
+        (packed(y_BTP, LENGTHS), *ends)
+        for y_BTP, *ends in (
+            reference.lstm(x_BTD, torch.tensor(LENGTHS), layer, clips, h_BP, c_BH)
+            for x_BTD, layer, h_BP, c_BH in zip(x_GBTD, layers, h_GBP, c_GBH, strict=True)
+        )
     ]
-    for source in sources:
-        for found, right in zip(fast.lstm(source, sizes, blocks, h_BP, c_BH), expected, strict=True):
-            assert_close(found, right, TOLERANCE[dtype])
+    sizes = [sum(n > t for n in LENGTHS) for t in range(max(LENGTHS))]
+    x_GND = torch.stack([packed(x_BTD, LENGTHS) for x_BTD in x_GBTD])
+    both = fast.pack(layers, clips, together)
+    for some in (slice(0, 2), slice(0, 1), slice(1, 2)):
+        found = fast.lstm(fast.from_outputs(x_GND[some], both.of(some)), sizes, both.of(some), h_GBP[some], c_GBH[some])
+        for ours, right in zip(found, zip(*expected[some], strict=True), strict=True):
+            assert_close(ours, torch.stack(right), TOLERANCE[dtype])
+
+
+def test_gates_of_a_table_of_words_are_those_of_the_words():
+    torch.manual_seed(0)
+    layer = fast.pack([weights(3, 5, torch.float64) for _ in range(2)], CLIPS["usual"], 4)
+    x_UD, index_2N = random(6, 3), torch.tensor([[0, 3, 3, 5], [5, 1, 0, 2]])
+    start = random(2, 2, 3), random(2, 2, 5)
+    of_table = fast.lstm(fast.from_table(fast.gate_tables(x_UD, layer), index_2N), [2, 2], layer, *start)
+    of_words = fast.lstm(fast.from_outputs(x_UD[index_2N], layer), [2, 2], layer, *start)
+    for ours, right in zip(of_table, of_words, strict=True):
+        assert_close(ours, right, 1e-11)
 
 
 def test_the_start_state_is_left_as_it_was():
-    layer = fast.pack(weights(3, 5, torch.float64), CLIPS["usual"])
-    h_BP, c_BH = random(2, 3), random(2, 5)
-    before = h_BP.clone(), c_BH.clone()
-    fast.lstm(fast.from_outputs(random(4, 3), layer), [2, 2], layer, h_BP, c_BH)
-    assert torch.equal(h_BP, before[0])
-    assert torch.equal(c_BH, before[1])
+    layer = fast.pack([weights(3, 5, torch.float64)], CLIPS["usual"])
+    h_GBP, c_GBH = random(1, 2, 3), random(1, 2, 5)
+    before = h_GBP.clone(), c_GBH.clone()
+    fast.lstm(fast.from_outputs(random(1, 4, 3), layer), [2, 2], layer, h_GBP, c_GBH)
+    assert torch.equal(h_GBP, before[0])
+    assert torch.equal(c_GBH, before[1])
 
 
 FILTERS = {"narrow": [(1, 3)], "usual": [(1, 4), (2, 3), (3, 5)], "wide": [(7, 6), (2, 3)], "whole": [(50, 2), (1, 1)]}

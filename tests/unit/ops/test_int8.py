@@ -30,7 +30,7 @@ def test_a_product_is_near_the_exact_one(care, rows, inputs, outputs):
     step_x, step_N = x_nK.abs().max().double() / 127, matrix_KN.abs().amax(0).double() / 63
     bound = (x_nK.double().abs().sum(1)[:, None] * step_N + matrix_KN.double().abs().sum(0) * step_x) / 2
     bound = bound + inputs * step_x * step_N / 4 + 1e-4
-    Int8(matrix_KN).add_to(out_nN, x_nK)
+    Int8([matrix_KN]).add_to(out_nN[None], x_nK[None])
     assert (abs(out_nN - exact) <= bound).all()
 
 
@@ -43,20 +43,29 @@ def test_whole_numbers_that_fit_are_multiplied_exactly(seed, inputs, rows):
     matrix_KN = torch.cat([torch.tensor([[127.0], [0.0]]).expand(2, 6), matrix_KN])
     x_nK = torch.cat([torch.zeros(rows, 2), x_nK], 1)
     out_nN = torch.zeros(rows, 6)
-    Int8(matrix_KN).add_to(out_nN, x_nK)
+    Int8([matrix_KN]).add_to(out_nN[None], x_nK[None])
     assert torch.equal(out_nN, x_nK @ matrix_KN)
 
 
 def test_the_largest_weights_side_by_side_do_not_overflow():
     matrix_KN, x_nK, out_nN = torch.full((64, 32), 2.0), torch.full((16, 64), 5.0), torch.zeros(16, 32)
-    Int8(matrix_KN).add_to(out_nN, x_nK)
+    Int8([matrix_KN]).add_to(out_nN[None], x_nK[None])
     torch.testing.assert_close(out_nN, torch.full((16, 32), 640.0), rtol=0.02, atol=0)
 
 
 def test_zeros_give_zeros(care):
     out_nN = torch.ones(2, 3)
-    Int8(torch.zeros(4, 3)).add_to(out_nN, torch.zeros(2, 4))
+    Int8([torch.zeros(4, 3)]).add_to(out_nN[None], torch.zeros(1, 2, 4))
     assert torch.equal(out_nN, torch.ones(2, 3))
+
+
+def test_each_direction_has_its_own_matrix():
+    matrix_GKN, x_GnK = random(2, 8, 4), random(2, 3, 8, seed=1)
+    both, alone = torch.zeros(2, 3, 4), torch.zeros(1, 3, 4)
+    Int8(matrix_GKN).add_to(both, x_GnK)
+    Int8(matrix_GKN).of(slice(1, 2)).add_to(alone, x_GnK[1:])
+    assert torch.equal(both[1:], alone)
+    assert not torch.equal(both[0], both[1])
 
 
 def test_a_build_without_8_bit_products_is_told_so(monkeypatch):

@@ -1,0 +1,75 @@
+"""`stelmo guess`: the words that fit into a gap, by what stands before it, after it, and both."""
+
+import json
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stelmo.cli.inputs import Contractions, Language
+from stelmo.cli.models import LOAD, ModelName, loaded
+from stelmo.config import choose
+from stelmo.errors import DataError
+from stelmo.text import sentences
+
+if TYPE_CHECKING:
+    from stelmo.embed.lm import Guesses
+
+EXAMPLE = 'Example: `stelmo guess "The ___ barked all night ." --model my-model`'
+
+
+def guess(
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help='Sentences with gaps: "The ___ barked ."')],
+    name: ModelName = None,
+    count: Annotated[int, typer.Option("--count", "-k", min=1, help="Words for each gap.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each gap.")] = False,
+    format: Annotated[str, typer.Option("--from", help="text, or tokens: split at white space alone.")] = "text",
+    language: Language = "en",
+    contractions: Contractions = "ptb",
+    state: Annotated[str, typer.Option(help="Where every sentence starts: warm, or fresh (zeros).")] = LOAD.state,
+    options: Annotated[str | None, typer.Option(help="The options.json, where it is not beside the weights.")] = None,
+    vocabulary: Annotated[str | None, typer.Option(help="The vocabulary, where it is not beside the weights.")] = None,
+    softmax: Annotated[str | None, typer.Option(help="The softmax file, where it is not beside the weights.")] = None,
+) -> None:
+    """A sentence with gaps → the words that would fit, with their probabilities.
+
+    "both" is the geometric mean of the two directions, made to sum to 1. Of several gaps each reads the best words of
+    the others.
+    """
+    from stelmo.embed import gaps  # here, because `--help` needs no torch
+
+    choose("--state", state, ("warm", "fresh"))
+    choose("--from", format, ("text", "tokens"))
+    tokenizer = partial(sentences.tokenize, language=language, contractions=contractions)
+    found = [tokens for text in texts for tokens in ([text.split()] if format == "tokens" else tokenizer(text))]
+    places = [(tokens, gaps.find(tokens)) for tokens in found]
+    if not any(positions for _, positions in places):
+        raise DataError(f'no gap; write {gaps.GAP} where a word is wanted, as in "The {gaps.GAP} barked ."')
+    model = loaded(name, options=options, vocabulary=vocabulary, softmax=softmax, state=state)
+    show = _print_json if as_json else _print_table
+    for tokens, positions in places:
+        for position, guesses in zip(positions, gaps.fill(model, tokens, positions, count), strict=True):
+            show(tokens, position, guesses)
+
+
+def _print_json(tokens: list[str], position: int, guesses: "Guesses") -> None:
+    lists = {name: [guess._asdict() for guess in found] for name, found in guesses._asdict().items()}
+    typer.echo(json.dumps({"tokens": tokens, "position": position, **lists}, ensure_ascii=False))
+
+
+def _print_table(tokens: list[str], position: int, guesses: "Guesses") -> None:
+    """Three lists side by side, each from its best word down."""
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for name in guesses._fields:
+        table.add_column(name)
+        table.add_column("", justify="right")
+    for row in zip(*guesses, strict=True):
+        table.add_row(*chain.from_iterable((Text(found.word), Text(f"{found.probability:.1%}")) for found in row))
+    words = Text.assemble(
+        *((f"{token} ", "reverse" if place == position else "") for place, token in enumerate(tokens))
+    )
+    Console().print(words, table, "", sep="\n")

@@ -1,0 +1,150 @@
+"""`stelmo perplexity`: how well a model predicts a text, in each direction and together."""
+
+import json
+from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stelmo.cli import rows, screen
+from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language
+from stelmo.cli.models import LOAD, loaded
+from stelmo.cli.rows import Row
+from stelmo.config import LoadSettings, choose, help_of
+from stelmo.errors import ConfigError, DataError
+from stelmo.text import sentences
+from stelmo.text.formats import Sentence
+
+if TYPE_CHECKING:
+    from stelmo.embed.model import Model
+    from stelmo.embed.perplexity import Scored, Tally
+
+EXAMPLE = "Example: `stelmo perplexity my-model heldout.txt --per-file`"
+_load = partial(help_of, LoadSettings)
+
+
+def perplexity(
+    name: Annotated[str, typer.Argument(metavar="MODEL", help="Model file or folder, with its softmax.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE]...", help="Files, sentences in quotes, or - for standard input."),
+    ] = None,
+    per_file: Annotated[bool, typer.Option("--per-file", help="A row for every file.")] = False,
+    per_sentence: Annotated[bool, typer.Option("--per-sentence", help="A row for every sentence.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File for the rows: .tsv, .jsonl; - prints JSON lines.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    format: From = None,
+    column: Column = 0,
+    language: Language = "en",
+    contractions: Contractions = "ptb",
+    state: Annotated[str, typer.Option(help="Where every sentence starts: warm, or fresh (zeros).")] = LOAD.state,
+    options: Annotated[str | None, typer.Option(help="The options.json, where it is not beside the weights.")] = None,
+    vocabulary: Annotated[str | None, typer.Option(help="The vocabulary, where it is not beside the weights.")] = None,
+    softmax: Annotated[str | None, typer.Option(help="The softmax file, where it is not beside the weights.")] = None,
+    precision: Annotated[str, typer.Option(help=_load("precision"))] = LOAD.precision,
+    device: Annotated[str, typer.Option(help=_load("device"))] = LOAD.device,
+    threads: Annotated[int | None, typer.Option(help=_load("threads"))] = LOAD.threads,
+    batch_tokens: Annotated[int, typer.Option(help=_load("batch_tokens"))] = LOAD.batch_tokens,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it is there.")] = False,
+) -> None:
+    """Text → perplexity with the full softmax: forward, backward, and their geometric mean.
+
+    A sentence counts its words and one marker in each direction. Words outside the vocabulary are scored as `<UNK>`;
+    the figures are given with and without them. Lines without a word are left out.
+    """
+    choose("--state", state, ("warm", "fresh"))
+    _refuse_odds(per_file, per_sentence, output, as_json)
+    rows.refuse_output(output, overwrite)
+    tokenizer = partial(sentences.tokenize, language=language, contractions=contractions)
+    found = Inputs(inputs or [], format, column, tokenizer)
+    files = {"options": options, "vocabulary": vocabulary, "softmax": softmax}
+    compute = {"precision": precision, "device": device, "threads": threads, "batch_tokens": batch_tokens}
+    model = loaded(name, **files, state=state, **compute)
+    taking = rows.writing(output, overwrite) if per_file or per_sentence else nullcontext(_ignore)
+    with taking as write:
+        total = _total(_scored(model, found), write if per_file else _ignore, write if per_sentence else _ignore)
+    about = {"model": name, "state": state, "vocabulary": len(model.vocabulary or ())}
+    if as_json:
+        typer.echo(json.dumps(about | _figures(total), ensure_ascii=False))
+    elif str(output) != "-":
+        _show(total, about)
+
+
+def _refuse_odds(per_file: bool, per_sentence: bool, output: Path | None, as_json: bool) -> None:
+    if per_file and per_sentence:
+        raise ConfigError("--per-file and --per-sentence: one of them at a time; a sentence's row names its file")
+    if output is not None and not (per_file or per_sentence):
+        raise ConfigError(f"-o {output}: it takes the rows of --per-file or --per-sentence, and neither is asked for")
+    if as_json and (per_file or per_sentence) and (output is None or str(output) == "-"):
+        raise ConfigError("--json prints the totals; the rows go to -o FILE, or alone to -o - as JSON lines")
+
+
+def _ignore(row: Row) -> None:
+    pass
+
+
+def _scored(model: "Model", found: Inputs) -> "Iterator[Scored]":
+    """With progress; there must be something."""
+    from stelmo.embed.perplexity import scored
+
+    result = None
+    with screen.progress("scoring", found.fraction) as advance:
+        for result in scored(model, found, advance=advance):
+            yield result
+    if result is None:
+        raise DataError("the input holds no word")
+
+
+def _total(results: "Iterator[Scored]", write_file: rows.Write, write_sentence: rows.Write) -> "Tally":
+    tallies: dict[str, Tally] = {}
+    for sentence, tally in results:
+        write_sentence(_sentence_row(sentence, tally))
+        tallies[sentence.source] = tallies[sentence.source] + tally if sentence.source in tallies else tally
+    total, *more = tallies.values()
+    for source, tally in tallies.items():
+        write_file({"file": source, **_figures(tally)})
+    for tally in more:
+        total += tally
+    return total
+
+
+def _sentence_row(sentence: Sentence, tally: "Tally") -> Row:
+    forward, backward, combined, _ = tally.all
+    return {
+        "file": sentence.source,
+        "line": sentence.line,
+        "words": tally.words,
+        "unknown": tally.unknown,
+        "forward": forward,
+        "backward": backward,
+        "combined": combined,
+        "text": " ".join(sentence.tokens),
+    }
+
+
+def _figures(tally: "Tally") -> Row:
+    row: Row = {"sentences": tally.sentences, "words": tally.words, "unknown": tally.unknown}
+    for prefix, found in (("", tally.all), ("known_", tally.known)):
+        row |= {prefix + name: getattr(found, name) for name in ("forward", "backward", "combined")}
+    return row
+
+
+def _show(total: "Tally", about: Row) -> None:
+    """The figures in a table, and what they are made of in a sentence."""
+    both = [("forward", "forward"), ("backward", "backward"), ("combined", "geometric mean")]
+    rows.show(
+        [
+            {"perplexity": title, "all_words": getattr(total.all, name), "known_words": getattr(total.known, name)}
+            for name, title in both
+        ]
+    )
+    typer.echo(
+        f"words {total.words:,}, ends of sentences {total.sentences:,}; outside the vocabulary of "
+        f"{about['vocabulary']:,}, scored as <UNK>: {total.unknown:,} ({total.unknown / total.words:.1%}); "
+        f"state {about['state']}"
+    )

@@ -1,0 +1,143 @@
+"""A model and text of its new domain → the model, having read it. Knows no command line.
+
+A model without its softmax, and most published files have none, learns one first while the biLM stays as it is.
+
+to/softmax/   the run that learns the softmax, where that is needed
+to/           the run that learns everything; the model is validated before its first step, too
+"""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from stelmo.config import CodePointInput, ModelConfig, TrainSettings, WordInput, parse
+from stelmo.data.streams import BEGIN, END
+from stelmo.errors import ConfigError, DataError, ModelError
+from stelmo.model.softmax import Softmax
+from stelmo.store import models
+from stelmo.store.runs import SOFTMAX, Run
+from stelmo.store.saved import SavedModel
+from stelmo.store.shards import Corpus
+from stelmo.train.ledger import Best
+from stelmo.train.presets import Layer, Plan, overridden
+from stelmo.train.pretrain import Outcome, pretrain
+from stelmo.train.start import Start
+from stelmo.train.watch import Watch
+from stelmo.train.world import join, local_device
+
+# Over the text once, more gently than from nothing.
+TUNE: Layer = {"optimizer": "adam", "lr": 0.001, "warmup": 0.1, "decay": "linear", "batch": 32, "epochs": 1}
+# A softmax from nothing takes larger steps; dropout would only blur what it reads.
+SOFTMAX_ALONE: Layer = {"lr": 0.003, "dropout": 0.0}
+
+
+class Settings(NamedTuple):
+    everything: TrainSettings
+    softmax: TrainSettings
+
+
+class Tuned(NamedTuple):
+    outcome: Outcome  # of the last part begun
+    figures: dict[str, Best]  # held-out perplexity at each stage, by its name
+
+
+def settings_of(file: Path | None = None, words: Iterable[str] = (), softmax_words: Iterable[str] = ()) -> Settings:
+    """Our defaults, overridden by the file's settings and the words; for the softmax alone by its own words, too."""
+    values = overridden(TUNE, file, words)
+    return Settings(_parsed(values), _parsed(overridden({**values, **SOFTMAX_ALONE}, None, softmax_words)))
+
+
+def _parsed(values: dict[str, Any]) -> TrainSettings:
+    for part in ("input", "lstm"):
+        if part in values:
+            raise ConfigError(f"{part}: the architecture is the model's; tuning has settings of training alone")
+    return parse(TrainSettings, values, "settings", ConfigError)
+
+
+def tune(
+    saved: SavedModel,
+    corpus: Corpus,
+    to: Path,
+    settings: Settings,
+    watch: Watch | None = None,
+    *,
+    new_softmax: bool = False,
+) -> Tuned:
+    """Learn until the budget is spent; the same call again goes on."""
+    Run(to).refuse_foreign()
+    head = _own_softmax(saved, corpus, new_softmax)
+    with join(local_device(settings.everything.device)) as world:
+        if head is None:
+            start = _start(saved, unigram_softmax(corpus, saved.config), frozen=True)
+            outcome = pretrain(Plan(saved.config, settings.softmax, start), corpus, to / SOFTMAX, watch, world)
+            if not outcome.finished:
+                return Tuned(outcome, _figures(to))
+            head = _learned_softmax(to)
+        plan = Plan(saved.config, settings.everything, _start(saved, head, frozen=False))
+        return Tuned(pretrain(plan, corpus, to, watch, world), _figures(to))
+
+
+def _own_softmax(saved: SavedModel, corpus: Corpus, new_softmax: bool) -> Softmax | None:
+    """The model's, if it is to be kept; a corpus of other words than the model's is refused."""
+    reads = saved.config.input
+    if isinstance(reads, CodePointInput) and reads.word_table is not None:
+        raise ModelError(
+            "a model with a word table of ELMoForManyLangs cannot share its words with a softmax; not tuned"
+        )
+    without = saved.read_softmax is None or new_softmax
+    if without and not isinstance(reads, WordInput):
+        return None
+    if saved.vocabulary is None:
+        raise ModelError("the model has no vocabulary, so its softmax has no words; name it, or learn a new softmax")
+    if saved.vocabulary.words != corpus.vocabulary.words:
+        way_out = "" if isinstance(reads, WordInput) else ", or learn a new softmax (--new-softmax)"
+        raise DataError(
+            f"{corpus.path}: its vocabulary of {len(corpus.vocabulary):,} words is not the model's of "
+            f"{len(saved.vocabulary):,}; prepare the text with the model's (--vocabulary){way_out}"
+        )
+    return None if without or saved.read_softmax is None else saved.read_softmax()
+
+
+def unigram_softmax(corpus: Corpus, config: ModelConfig) -> Softmax:
+    """Knows how frequent each word is, and nothing of its context: the weights are zero."""
+    types = len(corpus.targets_S)
+    counts_S = sum((np.bincount(shard.types_N, minlength=types) for shard in corpus.train), np.zeros(types))
+    counts_S[[BEGIN, END]] = corpus.manifest.train.sentences
+    counts_V = np.bincount(corpus.targets_S, counts_S, len(corpus.vocabulary)) + 1.0
+    softmax = Softmax(len(counts_V), config.lstm.projection).requires_grad_(False)
+    softmax.weight.zero_()
+    softmax.bias.copy_(torch.from_numpy(np.log(counts_V / counts_V.sum())))
+    return softmax
+
+
+def _start(saved: SavedModel, softmax: Softmax, frozen: bool) -> Start:
+    digest = hashlib.sha256(saved.fingerprint().encode() + softmax.bias.double().numpy().tobytes())
+    return Start(saved.bilm, softmax, frozen, saved.alphabet, digest.hexdigest()[:32])
+
+
+def _learned_softmax(to: Path) -> Softmax:
+    read = models.read(to / SOFTMAX / "model").read_softmax
+    assert read is not None, "a run writes the softmax with its model"
+    return read()
+
+
+def _figures(to: Path) -> dict[str, Best]:
+    """What the logs say of the stages that were reached."""
+    alone, everything = (_validations(Run(path)) for path in (to / SOFTMAX, to))
+    first, last = ("softmax learned", "everything learned") if alone else ("before", "after")
+    found = {"words by frequency": alone[:1], first: everything[:1]}
+    found[last] = [min(everything, key=_both)] if everything[1:] else []
+    return {name: figures[0] for name, figures in found.items() if figures}
+
+
+def _both(found: Best) -> float:
+    return found.perplexity
+
+
+def _validations(run: Run) -> list[Best]:
+    names = ("step", "perplexity_forward", "perplexity_backward", "heldout_tokens")
+    return [Best(*(entry[name] for name in names)) for entry in run.log.entries() if "perplexity" in entry]
