@@ -116,25 +116,33 @@ def thirty_two_rows(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 def shares(size: str, rounds: int) -> dict[str, float]:
     model, text = speed.random_model(size), speed.zipf_text(speed.SENTENCES[size])
 
-    def without(off: Off, forget: bool) -> Callable[[], object]:
+    def whole() -> None:
+        model.embed(text)
+
+    def without(off: Off) -> Callable[[], object]:
         def run() -> None:
-            if forget:
-                model.forget_words()
             with off(model):
                 model.embed(text)
 
         return run
 
-    def everything() -> None:
-        model.forget_words()
-        model.embed(text)
+    def anew(run: Callable[[], object]) -> Callable[[], object]:
+        def forgetting() -> None:
+            model.forget_words()
+            run()
 
-    work: dict[str, tuple[Callable[[], object], speed.Sentences]] = {"known": (lambda: model.embed(text), text)}
-    work |= {name: (without(off, False), text) for name, off in KNOWN.items()}
-    work["unknown"] = (everything, text)
-    work |= {name: (without(off, True), text) for name, off in UNKNOWN.items()}
-    rates = speed.medians(work, rounds)
-    return {name: rates[name] / rates["known" if name in KNOWN else "unknown"] for name in (*KNOWN, *UNKNOWN)}
+        return forgetting
+
+    whole()
+    found = _shares({name: without(off) for name, off in KNOWN.items()}, whole, text, rounds)
+    return found | _shares({name: anew(without(off)) for name, off in UNKNOWN.items()}, anew(whole), text, rounds)
+
+
+def _shares(
+    runs: dict[str, Callable[[], object]], whole: Callable[[], object], text: speed.Sentences, rounds: int
+) -> dict[str, float]:
+    rates = speed.medians({"whole": (whole, text)} | {name: (run, text) for name, run in runs.items()}, rounds)
+    return {name: rates[name] / rates["whole"] for name in runs}
 
 
 def main(size: str = "small", picture: str | None = None, rounds: int = 3) -> None:
