@@ -1,7 +1,8 @@
-"""What the tests of several rooms lean on: the optional shared folder, and a model made of arrays.
+"""What the tests of several rooms lean on: two optional folders, and a model made of arrays.
 
 The shared folder holds weights too large or too foreign for the repository. It is named by STELMO_SHARED,
-else looked for beside the repository; tests that need it are skipped where it is absent.
+else looked for beside the repository. The data folder holds the tasks' real files (ner/, srl/, sst5/ …). It is named
+by STELMO_DATA, else .data in the repository. Tests that need one are skipped where it is absent.
 """
 
 import os
@@ -16,10 +17,12 @@ import stelmo
 FOLDER = Path(os.environ.get("STELMO_SHARED") or Path(__file__).resolve().parents[2] / "shared")
 GOLDEN = FOLDER / "golden" / "allennlp"
 ENGLISH = FOLDER / "models" / "english-33min"
+DATA = Path(os.environ.get("STELMO_DATA") or Path(__file__).resolve().parents[1] / ".data")
 
 ABSENT = "is not there; set STELMO_SHARED to the folder that holds it"
 needs_golden = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"{GOLDEN} {ABSENT}")
 needs_english = pytest.mark.skipif(not ENGLISH.is_dir(), reason=f"{ENGLISH} {ABSENT}")
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is not there; set STELMO_DATA to the tasks' data")
 
 
 def loaded(options, arrays, vocabulary=None, **settings):

@@ -113,8 +113,7 @@ class Bulk:
 
     def _together(self, x_UP: Tensor, index_2N: Tensor, sizes: list[int], begun: LayerStates) -> Outputs:
         """Both directions in the same calls: for few rows these cost more than what they do."""
-        with shared_threads(torch.get_num_threads()) as one:
-            return self._directions(one, slice(0, 2), x_UP, index_2N, sizes, begun)
+        return self._directions(torch.get_num_threads(), slice(0, 2), x_UP, index_2N, sizes, begun)
 
     def _side_by_side(self, x_UP: Tensor, index_2N: Tensor, sizes: list[int], begun: LayerStates) -> Outputs:
         """A thread for each direction."""

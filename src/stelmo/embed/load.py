@@ -1,6 +1,5 @@
 """A name or path → `Model`. The one door to every stored model; knows no format."""
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,7 @@ def load(
     """
     chosen = parse(LoadSettings, settings, "load", ConfigError)
     if path is None:
-        warnings.warn(bundled.NOTICE, stacklevel=2)
-        return Model(bundled.stand_in(), chosen)
+        return Model(bundled.english(), chosen)
     saved = models.read(Path(path), _path(options), _path(vocabulary), _path(softmax), prefix)
     if token_embeddings is not None:
         # The warm state comes from the characters: its text may have words that the vocabulary lacks.

@@ -18,7 +18,8 @@ from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
 from stelmo.train.batches import Batch, Batches
-from stelmo.train.step import outputs
+from stelmo.train.step import DIRECTIONS, outputs
+from stelmo.train.threads import side_by_side
 from stelmo.train.world import World
 
 Masked = tuple[Window, NDArray[np.bool_]]
@@ -88,9 +89,12 @@ def _window_losses(
 ) -> tuple[Tensor, State]:
     """The summed losses of the two directions, and the state behind the window."""
     h_2TBP, state = outputs(bilm, batch, state)
-    pairs = zip(h_2TBP, batch.targets_2TB, strict=True)
-    losses = [_summed_loss(h_TBP[counted_TB], targets_TB[counted_TB], softmax) for h_TBP, targets_TB in pairs]
-    return torch.stack(losses), state
+
+    def loss(direction: int) -> Tensor:
+        return _summed_loss(h_2TBP[direction][counted_TB], batch.targets_2TB[direction][counted_TB], softmax)
+
+    # A thread each: two threads in one product wait for one another, which takes for ever on a busy machine.
+    return torch.stack(side_by_side(loss, DIRECTIONS, h_2TBP.device)), state
 
 
 def _summed_loss(h_NP: Tensor, targets_N: Tensor, softmax: Softmax) -> Tensor:

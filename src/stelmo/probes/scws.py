@@ -1,0 +1,93 @@
+"""SCWS ratings file → pairs of words in context; their cosines → rank correlation with people. Knows no model.
+
+A line: number, word, pos, word, pos, context, context (each with its word between <b> and </b>), mean rating, ratings.
+A context is several sentences of a paragraph, cut off at both ends; the model reads it as one.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stelmo.errors import DataError
+from stelmo.probes.uses import Embed, Use, Vector, cosines, vectors
+from stelmo.text.files import LineReader
+
+COLUMNS = 8  # up to the mean; the ratings behind it are of no use here
+
+
+class Pair(NamedTuple):
+    first: Use
+    second: Use
+    rating: float
+    where: str
+
+
+def read(path: Path) -> list[Pair]:
+    with LineReader(path) as reader:
+        pairs = [_pair(line.split("\t"), f"{path}:{number}") for number, line in reader if line.strip()]
+    if not pairs:
+        raise DataError(f"{path}: no pairs; expected the ratings.txt of SCWS")
+    return pairs
+
+
+def _pair(fields: list[str], where: str) -> Pair:
+    if len(fields) < COLUMNS:
+        raise DataError(
+            f"{where}: {len(fields)} columns; "
+            f"SCWS has {COLUMNS} or more (number, word, pos, word, pos, two contexts, mean rating)"
+        )
+    return Pair(_marked(fields[5], where), _marked(fields[6], where), _rating(fields[7], where), where)
+
+
+def _rating(field: str, where: str) -> float:
+    try:
+        rating = float(field)
+    except ValueError as error:
+        raise DataError(f"{where}: mean rating {field!r}; expected a number") from error
+    if not math.isfinite(rating):
+        raise DataError(f"{where}: mean rating {field!r}; expected a number from 0 to 10")
+    return rating
+
+
+def _marked(context: str, where: str) -> Use:
+    before, opened, rest = context.partition("<b>")
+    inside, closed, after = rest.partition("</b>")
+    words = inside.split()
+    if not (opened and closed and words) or "<b>" in rest:
+        raise DataError(f"{where}: the context {context[:40]!r}… marks no word; expected one between <b> and </b>")
+    start = len(before.split())
+    return Use((*before.split(), *words, *after.split()), start, start + len(words))
+
+
+# The probe
+
+
+def similarities(pairs: Sequence[Pair], embed: Embed) -> Vector:
+    """(N,): the cosine of the two words, each in its context."""
+    both_ND = vectors([use for pair in pairs for use in (pair.first, pair.second)], embed)
+    return cosines(both_ND[0::2], both_ND[1::2])
+
+
+def probe(pairs: Sequence[Pair], embed: Embed) -> dict[str, float]:
+    """100 ρ, as it is usually printed. The control: `embed` giving layer 0."""
+    ratings_N = np.array([pair.rating for pair in pairs])
+    return {"spearman": 100 * spearman(similarities(pairs, embed), ratings_N)}
+
+
+def spearman(a_N: NDArray[Any], b_N: NDArray[Any]) -> float:
+    """The correlation of the ranks; not a number where one side has a single rank only."""
+    x_N, y_N = (ranks(values_N) - (len(values_N) + 1) / 2 for values_N in (a_N, b_N))
+    scale = math.sqrt(float(x_N @ x_N) * float(y_N @ y_N))
+    return float(x_N @ y_N) / scale if scale else math.nan
+
+
+def ranks(values_N: NDArray[Any]) -> NDArray[np.float64]:
+    """From 1; equal values share the mean of their ranks."""
+    _, which_N, counts = np.unique(values_N, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    mean_rank: NDArray[np.float64] = last - (counts - 1) / 2
+    return mean_rank[which_N.reshape(-1)]

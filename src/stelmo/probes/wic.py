@@ -1,0 +1,225 @@
+"""Word-in-Context: does a word mean the same in two sentences? Files → pairs; their cosines → accuracy. Knows no model.
+
+Three layouts, told apart by content:
+    word TAB pos TAB i-j TAB sentence TAB sentence   official: NAME.data.txt, and NAME.gold.txt with T or F a line
+    {"word", "sentence1", "start1", …, "label"}      SuperGLUE: raw sentences, offsets of characters
+    {"label", "text": "Word: … Sentence 1: … …"}     tokenised sentences; where the word stands is looked for
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stelmo.errors import DataError
+from stelmo.probes.uses import Embed, Use, Vector, cosines, vectors
+from stelmo.store.atomic import new_file
+from stelmo.text.files import LineReader
+from stelmo.text.tokens import tokenize
+
+FILES = {
+    "train": ("train.jsonl", "train.data.txt"),
+    "dev": ("dev.jsonl", "val.jsonl", "dev.data.txt"),
+    "test": ("test.jsonl", "test.data.txt"),
+}
+
+
+class Pair(NamedTuple):
+    """Two uses of a word; `pos` is N, V or empty where the file does not say."""
+
+    word: str
+    pos: str
+    first: Use
+    second: Use
+    same: bool
+    where: str
+
+
+def find(folder: Path) -> dict[str, Path]:
+    """Split → file. Without train and dev there is nothing to tune or to score."""
+    found: dict[str, Path] = {}
+    for split, names in FILES.items():
+        paths = [path for name in names for path in sorted(folder.rglob(name))]
+        if paths:
+            found[split] = paths[0]
+        elif split != "test":
+            raise DataError(f"{folder}: no {split} file of WiC; expected {' or '.join(names)}")
+    return found
+
+
+def read(path: Path) -> list[Pair]:
+    with LineReader(path) as reader:
+        lines = [(f"{path}:{number}", line) for number, line in reader if line.strip()]
+    if lines and lines[0][1].lstrip().startswith("{"):
+        return [_json_pair(_json(line, where), where) for where, line in lines]
+    return list(_official(lines, path))
+
+
+# The official layout
+
+
+def _official(lines: list[tuple[str, str]], path: Path) -> Iterator[Pair]:
+    if ".data." not in path.name:
+        raise DataError(f"{path}: neither JSON lines nor named NAME.data.txt; WiC comes as one or the other")
+    gold = path.with_name(path.name.replace(".data.", ".gold."))
+    answers = read_answers(gold)
+    if len(answers) != len(lines):
+        raise DataError(f"{gold}: {len(answers)} answers; expected {len(lines)}, one for each line of {path.name}")
+    for (where, line), same in zip(lines, answers, strict=True):
+        yield _columns(line, same, where)
+
+
+def _columns(line: str, same: bool, where: str) -> Pair:
+    fields = line.split("\t")
+    if len(fields) != 5:
+        raise DataError(f"{where}: {len(fields)} columns; WiC has 5 (word, N or V, positions i-j, two sentences)")
+    positions = re.fullmatch(r"(\d+)-(\d+)", fields[2])
+    if not positions:
+        raise DataError(f"{where}: positions {fields[2]!r}; expected two numbers such as 3-0")
+    first, second = (
+        _word_at(tuple(sentence.split()), int(place), where)
+        for sentence, place in zip(fields[3:], positions.groups(), strict=True)
+    )
+    return Pair(fields[0], fields[1], first, second, same, where)
+
+
+def _word_at(tokens: tuple[str, ...], place: int, where: str) -> Use:
+    if place >= len(tokens):
+        raise DataError(f"{where}: position {place}; the sentence has words 0 to {len(tokens) - 1}")
+    return Use(tokens, place, place + 1)
+
+
+def read_answers(path: Path) -> list[bool]:
+    """T or F, one a line: the official format of gold and predictions."""
+    answers: list[bool] = []
+    with LineReader(path) as reader:
+        for number, line in reader:
+            if line.strip() not in ("T", "F"):
+                raise DataError(f"{path}:{number}: {line.strip()!r}; expected T or F")
+            answers.append(line.strip() == "T")
+    return answers
+
+
+def write_answers(path: Path, answers: Sequence[bool], overwrite: bool = False) -> None:
+    with new_file(path, overwrite) as draft:
+        draft.write_text("".join("T\n" if same else "F\n" for same in answers))
+
+
+# JSON lines
+
+_LABELS: dict[object, bool] = {"true": True, "false": False, 1: True, 0: False}  # True == 1 and False == 0 as keys, too
+_TEXT = re.compile(r"Word: (.+?)\. Sentence 1: (.+) Sentence 2: (.+)", re.DOTALL)
+
+
+def _json(line: str, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: not a JSON value ({error}); expected an object on each line") from error
+    if not isinstance(value, dict):
+        raise DataError(f"{where}: {line[:40]!r}; expected a JSON object")
+    return value
+
+
+def _json_pair(value: dict[str, Any], where: str) -> Pair:
+    label = value.get("label")
+    if not isinstance(label, str | int) or label not in _LABELS:
+        raise DataError(f"{where}: label {label!r}; expected true or false")
+    match value:
+        case {"word": str(word), "sentence1": str(_), "sentence2": str(_)}:
+            first, second = _between_offsets(value, "1", where), _between_offsets(value, "2", where)
+        case {"text": str(text)} if parts := _TEXT.fullmatch(text):
+            word = parts[1]
+            first, second = _looked_for(word, parts[2], where), _looked_for(word, parts[3], where)
+        case _:
+            raise DataError(
+                f"{where}: the keys {', '.join(value)}; expected word, sentence1, sentence2 and their offsets"
+            )
+    return Pair(word, "", first, second, _LABELS[label], where)
+
+
+def _between_offsets(value: dict[str, Any], which: str, where: str) -> Use:
+    start, end = value.get(f"start{which}"), value.get(f"end{which}")
+    if not isinstance(start, int) or not isinstance(end, int):
+        raise DataError(f"{where}: start{which} {start!r}, end{which} {end!r}; expected offsets of characters")
+    tokens = tokenize(value[f"sentence{which}"])
+    covered = [place for place, token in enumerate(tokens) if token.start < end and start < token.end]
+    if not covered:
+        raise DataError(f"{where}: no word between the characters {start} and {end} of sentence{which}")
+    return Use(tuple(token.text for token in tokens), covered[0], covered[-1] + 1)
+
+
+# Forms that share no letters with their word, or fewer than some other word of an English sentence is likely to
+_FORMS = {
+    "be": {"am", "are", "is", "was", "were", "been", "being", "'m", "'re", "'s"},
+    "go": {"goes", "going", "gone", "went"},
+    "think": {"thinks", "thought"},
+    "catch": {"catches", "caught"},
+    "buy": {"buys", "bought"},
+    "teach": {"teaches", "taught"},
+}
+
+
+def _looked_for(word: str, sentence: str, where: str) -> Use:
+    """The word itself, else a known form of it, else whatever begins most like it.
+
+    On SuperGLUE's dev file, whose offsets tell, this finds all 1,000 uses.
+    """
+    tokens = tuple(sentence.split())
+    likeness = [_likeness(token.lower(), word.lower()) for token in tokens]
+    best = max(likeness)
+    if not any(best[:3]):
+        raise DataError(f"{where}: no form of {word!r} in {sentence[:60]!r}; expected the word in both sentences")
+    place = likeness.index(best)
+    return Use(tokens, place, place + 1)
+
+
+def _likeness(token: str, word: str) -> tuple[bool, bool, int, int]:
+    shared = next((i for i, (a, b) in enumerate(zip(token, word, strict=False)) if a != b), min(len(token), len(word)))
+    return token == word, token in _FORMS.get(word, ()), shared, -abs(len(token) - len(word))
+
+
+# The probe
+
+
+def similarities(pairs: Sequence[Pair], embed: Embed) -> Vector:
+    """(N,): the cosine of the two uses."""
+    both_ND = vectors([use for pair in pairs for use in (pair.first, pair.second)], embed)
+    return cosines(both_ND[0::2], both_ND[1::2])
+
+
+def threshold(cosine_N: NDArray[Any], same_N: NDArray[np.bool_]) -> float:
+    """The cosine from which two uses are called the same, with the best accuracy; of several, the largest."""
+    order_N = np.argsort(-cosine_N, kind="stable")
+    gain_N = np.cumsum(np.where(same_N[order_N], 1, -1))  # of calling the first n the same, over calling none so
+    sorted_N = cosine_N[order_N].astype(np.float64)
+    between_N = np.append(sorted_N[:-1] > sorted_N[1:], True)  # equal cosines cannot be told apart
+    if not len(sorted_N) or gain_N[between_N].max() <= 0:
+        return np.inf
+    best = int(np.argmax(np.where(between_N, gain_N, -len(gain_N))))
+    return float((sorted_N[best] + sorted_N[best + 1]) / 2) if best + 1 < len(sorted_N) else -np.inf
+
+
+def accuracy(predicted: Sequence[bool] | NDArray[np.bool_], pairs: Sequence[Pair]) -> float:
+    """Percent."""
+    return 100 * float(np.mean([answer == pair.same for answer, pair in zip(predicted, pairs, strict=True)]))
+
+
+def probe(tuning: Sequence[Pair], test: Sequence[Pair], embed: Embed) -> dict[str, float]:
+    """Percent right with the threshold of the tuning pairs. The control: `embed` giving layer 0."""
+    limit = threshold(similarities(tuning, embed), np.array([pair.same for pair in tuning], bool))
+    return {
+        "accuracy": accuracy(similarities(test, embed) >= limit, test),
+        "threshold": limit,
+        "most frequent": most_frequent(tuning, test),
+    }
+
+
+def most_frequent(tuning: Sequence[Pair], test: Sequence[Pair]) -> float:
+    """The accuracy of the tuning pairs' more frequent answer (same, where both are as frequent)."""
+    same = 2 * sum(pair.same for pair in tuning) >= len(tuning)
+    return accuracy([same] * len(test), test)

@@ -1,0 +1,1 @@
+"""Named entities: CoNLL columns → BIO tags, conlleval F1."""

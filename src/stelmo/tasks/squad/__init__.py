@@ -1,0 +1,1 @@
+"""Question answering (Rajpurkar et al. 2016): which words of a passage answer a question?"""

@@ -1,0 +1,185 @@
+"""SQuAD 1.1's JSON → questions about passages, and answers → JSON. Knows no model.
+
+{"version": "1.1", "data": [{"title": "…", "paragraphs": [{"context": "…", "qas": [
+    {"id": "…", "question": "…", "answers": [{"text": "…", "answer_start": 17}]}]}]}]}
+
+An answer is a stretch of characters; a model points at tokens. Where an answer begins or ends inside a token, the
+tokens that cover it stand for it (`unaligned` counts these); scores always use the answer's own characters.
+"""
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stelmo.errors import DataError
+from stelmo.store.atomic import new_file
+from stelmo.tasks.splits import ExampleError, Skipped, leaving_out, some
+from stelmo.text.files import LineReader
+from stelmo.text.sentences import tokenize, tokenize_text
+
+FILES = {
+    "train": ("train-v1.1.json", "train*.json"),
+    "dev": ("dev-v1.1.json", "dev*.json"),
+    "test": ("test-v1.1.json", "test*.json"),
+}
+
+Prediction = str
+
+
+class Passage(NamedTuple):
+    """A paragraph; token i is `text[starts[i]:ends[i]]`. The questions about it share one object."""
+
+    text: str
+    tokens: tuple[str, ...]
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    def between(self, first: int, last: int) -> str:
+        """The text from one token to another, both included."""
+        return self.text[self.starts[first] : self.ends[last]]
+
+
+class Answer(NamedTuple):
+    """Its text, and the first and the last token that cover it."""
+
+    text: str
+    first: int
+    last: int
+
+
+class Example(NamedTuple):
+    """A question about a passage, and the answers people gave: one in training, several in evaluation."""
+
+    id: str
+    passage: Passage
+    question: tuple[str, ...]
+    answers: tuple[Answer, ...]
+    where: str
+
+
+def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
+    """The questions of a file, in its order."""
+    examples: list[Example] = []
+    ids: set[str] = set()
+    for where, paragraph in _paragraphs(path):
+        with leaving_out(skipped):
+            passage = _passage(_field(paragraph, "context", str, where), where)
+            for number, question in enumerate(_field(paragraph, "qas", list, where), start=1):
+                with leaving_out(skipped):
+                    examples.append(_new(_example(question, passage, path, f"{where}, question {number}"), ids))
+    return some(examples, path, "questions", skipped)
+
+
+def gold(example: Example) -> Prediction:
+    return example.answers[0].text
+
+
+def unaligned(examples: Sequence[Example]) -> int:
+    """How many answers begin or end inside a token."""
+    return sum(
+        example.passage.between(answer.first, answer.last) != answer.text.strip()
+        for example in examples
+        for answer in example.answers
+    )
+
+
+def write(path: Path, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
+    """One JSON object, question id → answer, as the official script takes it."""
+    answers = {example.id: text for example, text in zip(examples, predictions, strict=True)}
+    with new_file(path, overwrite=True) as draft:
+        draft.write_text(json.dumps(answers, indent=0) + "\n", encoding="utf-8")
+
+
+def read_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction]:
+    """The answer to each example, found by its id; other entries do not matter."""
+    answers = _json(path)
+    if not isinstance(answers, dict):
+        raise DataError(f"{path}: {_kind(answers)}; expected an object, question id → answer")
+    for example in examples:
+        if not isinstance(answers.get(example.id), str):
+            raise DataError(f"{path}: no answer to question {example.id}; expected a string for each question")
+    return [answers[example.id] for example in examples]
+
+
+# From JSON to examples
+
+
+def _json(path: Path) -> Any:
+    with LineReader(path) as reader:
+        text = "\n".join(line for _, line in reader)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}:{error.lineno}: not JSON ({error.msg}, column {error.colno})") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not JSON ({error})") from error
+
+
+def _paragraphs(path: Path) -> Iterator[tuple[str, Any]]:
+    """Every paragraph, and where it is."""
+    for number, article in enumerate(_field(_json(path), "data", list, str(path)), start=1):
+        where = f"{path}: article {number}"
+        for place, paragraph in enumerate(_field(article, "paragraphs", list, where), start=1):
+            yield f"{where}, paragraph {place}", paragraph
+
+
+def _field(value: Any, key: str, kind: type, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise ExampleError(where, _kind(value), f"an object with {key!r}, as in SQuAD 1.1")
+    if key not in value:
+        raise ExampleError(where, f"no {key!r}", f"{key!r}, as in SQuAD 1.1")
+    if type(value[key]) is not kind:
+        raise ExampleError(where, f"{key!r} is {_kind(value[key])}", f"{_KINDS[kind]} there, as in SQuAD 1.1")
+    return value[key]
+
+
+_KINDS = {dict: "an object", list: "an array", str: "a string", int: "a number", float: "a fraction", bool: "a truth"}
+
+
+def _kind(value: Any) -> str:
+    return _KINDS.get(type(value), "null")
+
+
+def _passage(text: str, where: str) -> Passage:
+    tokens = [token for sentence in tokenize_text(text) for token in sentence]
+    if not tokens:
+        raise ExampleError(where, "the context has no words", "a paragraph of text")
+    words, starts, ends = zip(*tokens, strict=True)
+    return Passage(text, words, starts, ends)
+
+
+def _example(question: Any, passage: Passage, path: Path, where: str) -> Example:
+    name = _field(question, "id", str, where)
+    where = f"{path}: question {name}"
+    words = tuple(word for sentence in tokenize(_field(question, "question", str, where)) for word in sentence)
+    if not words:
+        raise ExampleError(where, "the question has no words", "a question")
+    answers = tuple(_answer(answer, passage, where) for answer in _field(question, "answers", list, where))
+    if not answers:
+        raise ExampleError(where, "no answers", "one or more: SQuAD 1.1 has no unanswerable questions, unlike 2.0")
+    return Example(name, passage, words, answers, where)
+
+
+def _new(example: Example, ids: set[str]) -> Example:
+    """The example, refused where its id was met before: predictions are told apart by it."""
+    if example.id in ids:
+        raise ExampleError(example.where, "the id occurs twice", "an id of its own for each question")
+    ids.add(example.id)
+    return example
+
+
+def _answer(answer: Any, passage: Passage, where: str) -> Answer:
+    text, start = _field(answer, "text", str, where), _field(answer, "answer_start", int, where)
+    found = passage.text[start : start + len(text)] if start >= 0 else ""
+    if found != text or not text.strip():
+        raise ExampleError(
+            where, f"answer {text!r}, yet the context has {found!r} at character {start}", "the answer's words there"
+        )
+    return Answer(text, *_cover(passage, start + len(text) - len(text.lstrip()), start + len(text.rstrip())))
+
+
+def _cover(passage: Passage, start: int, end: int) -> tuple[int, int]:
+    """The first token that ends after `start`, the last that starts before `end`."""
+    return bisect_right(passage.ends, start), bisect_left(passage.starts, end) - 1

@@ -1,0 +1,1 @@
+"""Semantic roles: the arguments of one predicate → BIO tags, CoNLL-2005 span F1."""

@@ -1,0 +1,265 @@
+"""Predicates and their arguments: PropBank JSON lines, CoNLL columns ↔ words with BIO tags. Knows no model.
+
+JSON lines    {"words": […], "frames": [{"predicate": 3, "lemma": "come", "tags": ["B-ARG1", "B-V", …]}, …]}
+PropBank      sentence, number, word, tag, parse, lemma, sense, then a column for each frame
+CoNLL-2012    document, part, number, word, tag, parse, lemma, frameset, sense, speaker, entity, a column for each
+              frame, coreference; a file, or a folder of OntoNotes with *gold_conll files
+predictions   "props" as srl-eval.pl reads them: target or "-", brackets; a block for each frame
+
+Every frame is an example of its own; a sentence without frames is none. In a column, "(ARG0*" opens, "*)" closes.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stelmo.errors import DataError
+from stelmo.store.atomic import new_file
+from stelmo.tasks.columns import Row, blocks, expect_width, filled
+from stelmo.tasks.spans import Span, bio, first_not_bio, is_tag, spans
+from stelmo.tasks.splits import ExampleError, Skipped, files, leaving_out, some
+from stelmo.text.files import LineReader
+
+FILES = {
+    "train": ("train.jsonl", "train.conll", "train*gold_conll", "*train*.jsonl", "*train*conll", "train"),
+    "dev": ("dev.jsonl", "dev.conll", "dev*gold_conll", "*dev*.jsonl", "*dev*conll", "development"),
+    "test": ("test.jsonl", "test.conll", "test*gold_conll", "*test*.jsonl", "*test*conll", "test"),
+}
+
+Prediction = tuple[str, ...]  # a BIO tag a word
+
+
+class Example(NamedTuple):
+    """One predicate. `predicate` is the position of its (first) word, tagged B-V; `lemma` may be empty."""
+
+    words: tuple[str, ...]
+    predicate: int
+    lemma: str
+    tags: tuple[str, ...]
+    where: str
+
+
+def gold(example: Example) -> Prediction:
+    return example.tags
+
+
+def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
+    parts = [_read_file(file, skipped) for file in files(path, "*gold_conll*")]
+    return some(list(chain.from_iterable(parts)), path, "frames", skipped)
+
+
+def _read_file(path: Path, skipped: Skipped | None) -> Iterator[Example]:
+    with LineReader(path) as reader:
+        start = next((line.lstrip() for _, line in reader if line.strip()), "")
+    return _from_json_lines(path, skipped) if start.startswith("{") else _from_columns(path, skipped)
+
+
+def _lemma(text: str) -> str:
+    return "" if text == "-" else text
+
+
+# JSON lines
+
+
+def _from_json_lines(path: Path, skipped: Skipped | None) -> Iterator[Example]:
+    with LineReader(path) as reader:
+        for number, line in reader:
+            where = f"{reader.name}:{number}"
+            words: tuple[str, ...] = ()
+            frames: list[Any] = []
+            with leaving_out(skipped):
+                words, frames = _sentence(line, where)
+            for frame in frames:
+                with leaving_out(skipped):
+                    yield _example_of_json(words, frame, where)
+
+
+def _sentence(line: str, where: str) -> tuple[tuple[str, ...], list[Any]]:
+    if not line.strip():
+        return (), []
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ExampleError(where, f"not JSON ({error})", "a JSON object on each line") from error
+    match value:
+        case {"words": [_, *_] as words, "frames": list(frames)} if all(map(_is_word, words)):
+            return tuple(words), frames
+    raise ExampleError(
+        where,
+        "no lists of words and frames",
+        '{"words": [strings that are not empty], "frames": [objects]}',
+    )
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _example_of_json(words: tuple[str, ...], frame: Any, where: str) -> Example:
+    match frame:
+        case {"predicate": int(predicate), "tags": list(tags)} if 0 <= predicate < len(words):
+            _check(words, predicate, tags, where)
+            return Example(words, predicate, _lemma(str(frame.get("lemma") or "")), tuple(tags), where)
+    raise ExampleError(
+        where,
+        "a frame without a predicate among the words, or without tags",
+        '{"predicate": position, "tags": [strings]}',
+    )
+
+
+def _check(words: tuple[str, ...], predicate: int, tags: list[Any], where: str) -> None:
+    if len(tags) != len(words):
+        raise ExampleError(where, f"{len(tags)} tags for {len(words)} words", "a tag for each word")
+    for tag in tags:
+        if not (isinstance(tag, str) and is_tag(tag)):
+            raise ExampleError(where, f"the tag {tag!r}", "O, or B- or I- and a role")
+    if (wrong := first_not_bio(tags)) is not None:
+        raise ExampleError(where, f"{tags[wrong]} of word {wrong} goes on with nothing", "B- where a role begins (BIO)")
+    if tags[predicate] != "B-V":
+        raise ExampleError(where, f"{tags[predicate]} at the predicate, word {predicate}", "B-V there")
+
+
+# Columns
+
+
+class Layout(NamedTuple):
+    """Columns from 0; those of the frames begin at `frames`, and `after` columns follow them."""
+
+    name: str
+    number: int
+    word: int
+    lemma: int
+    frames: int
+    after: int
+
+
+LAYOUTS = (
+    Layout("CoNLL-2012 (11 columns, one for each frame, coreference)", number=2, word=3, lemma=6, frames=11, after=1),
+    Layout("PropBank (7 columns, one for each frame)", number=1, word=2, lemma=5, frames=7, after=0),
+)
+
+
+def _from_columns(path: Path, skipped: Skipped | None) -> Iterator[Example]:
+    layout: Layout | None = None
+    for rows in blocks(path):
+        columns = range(0)
+        with leaving_out(skipped):
+            layout = layout or _layout(rows)
+            columns = _columns_of_frames(rows, layout)
+        for column in columns:
+            assert layout is not None
+            with leaving_out(skipped):
+                yield _example_of_column(rows, column, layout)
+
+
+def _layout(rows: list[Row]) -> Layout:
+    """The layout whose place for word numbers holds 0, 1, 2 …"""
+    for layout in LAYOUTS:
+        if all(_fits(row, index, layout) for index, row in enumerate(rows)):
+            return layout
+    names = " or ".join(layout.name for layout in LAYOUTS)
+    raise ExampleError(rows[0].where, f"{len(rows[0].fields)} columns", f"{names}, words numbered from 0")
+
+
+def _fits(row: Row, index: int, layout: Layout) -> bool:
+    return len(row.fields) >= layout.frames + layout.after and row.fields[layout.number] == str(index)
+
+
+def _columns_of_frames(rows: list[Row], layout: Layout) -> range:
+    width = len(rows[0].fields)
+    for index, row in enumerate(rows):
+        if len(row.fields) != width:
+            found = f"{len(row.fields)} columns, and {width} in the first row of the sentence"
+            raise ExampleError(row.where, found, "the same number in every row of a sentence")
+        if not _fits(row, index, layout):
+            found = f"{width} columns, the word's number {row.fields[layout.number : layout.number + 1]}"
+            raise ExampleError(row.where, found, f"{layout.name}, words numbered from 0")
+        filled(row, layout.word, "a word")
+    return range(layout.frames, width - layout.after)
+
+
+def _example_of_column(rows: list[Row], column: int, layout: Layout) -> Example:
+    roles = _roles(rows, column)
+    predicate = next((role.start for role in roles if role.label == "V"), None)
+    if predicate is None:
+        raise ExampleError(rows[0].where, f"no (V*) in column {column + 1}", "the predicate of every frame")
+    words = tuple(row.fields[layout.word] for row in rows)
+    lemma = _lemma(rows[predicate].fields[layout.lemma])
+    return Example(words, predicate, lemma, tuple(bio(roles, len(rows))), rows[0].where)
+
+
+_BRACKET = re.compile(r"(?:\(([^()*\s]+))?\*(\))?")  # "(ARG0*", "*", "*)", "(ARG0*)"
+
+
+def _roles(rows: list[Row], column: int) -> list[Span]:
+    """The spans between the brackets of a column. They neither nest nor cross: BIO could not say so."""
+    found: list[Span] = []
+    opened: Span | None = None
+    for index, row in enumerate(rows):
+        label, closing = _bracket(row, column)
+        if label and opened:
+            raise ExampleError(row.where, f"({label}* inside ({opened.label}* in column {column + 1}", "*) before it")
+        if label:
+            opened = Span(index, index + 1, label)
+        if closing and opened is None:
+            raise ExampleError(row.where, f"*) closes nothing in column {column + 1}", "an open bracket before it")
+        if closing and opened:
+            found.append(opened._replace(end=index + 1))
+            opened = None
+    if opened:
+        where = rows[opened.start].where
+        raise ExampleError(where, f"({opened.label}* in column {column + 1} is never closed", "*) in the same sentence")
+    return found
+
+
+def _bracket(row: Row, column: int) -> tuple[str | None, bool]:
+    match = _BRACKET.fullmatch(row.fields[column])
+    if match is None:
+        found = f"{row.fields[column]!r} in column {column + 1}"
+        raise ExampleError(row.where, found, "(ROLE*, *, *) or (ROLE*), for the roles of one predicate do not nest")
+    return match[1], match[2] is not None
+
+
+# The predictions
+
+
+def write(path: Path, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
+    """srl-eval.pl compares two such files; the one of the gold tags is written with `gold`."""
+    with new_file(path, overwrite=True) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
+        for example, prediction in zip(examples, predictions, strict=True):
+            for target, bracket in zip(_targets(example), _brackets(prediction), strict=True):
+                file.write(f"{target} {bracket}\n")
+            file.write("\n")
+
+
+def _targets(example: Example) -> list[str]:
+    targets = ["-"] * len(example.words)
+    name = re.sub(r"[\s\ufeff]", "_", example.lemma or example.words[example.predicate])
+    targets[example.predicate] = name if name.strip("-") else "_"  # "-" would mean that no predicate is here
+    return targets
+
+
+def _brackets(tags: Prediction) -> list[str]:
+    brackets = ["*"] * len(tags)
+    for start, end, label in spans(tags):
+        brackets[start] = f"({label}*"
+        brackets[end - 1] += ")"
+    return brackets
+
+
+def read_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction]:
+    frames = list(blocks(path, comment=lambda row: False))
+    if len(frames) != len(examples):
+        raise DataError(f"{path}: {len(frames)} frames; expected {len(examples)}, those of the data predicted on")
+    return [_prediction(rows, example) for rows, example in zip(frames, examples, strict=True)]
+
+
+def _prediction(rows: list[Row], example: Example) -> Prediction:
+    for row in rows:
+        expect_width(row, 2, "predictions (target, roles)")
+    if [row.fields[0] for row in rows] != _targets(example):
+        raise DataError(f"{rows[0].where}: targets unlike {example.where}; expected those of the data predicted on")
+    return tuple(bio(_roles(rows, 1), len(rows)))

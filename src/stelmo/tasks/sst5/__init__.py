@@ -1,0 +1,1 @@
+"""Five-way sentiment: trees → a label 0–4, accuracy."""

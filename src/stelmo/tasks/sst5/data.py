@@ -1,0 +1,134 @@
+"""Sentiment trees ↔ phrases with a label from 0 (very negative) to 4 (very positive). Knows no model.
+
+trees         (3 (2 It) (4 (4 works) (2 .))), a tree a line: a label, then one word or the phrases below
+predictions   a label a line
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from stelmo.errors import DataError
+from stelmo.store.atomic import new_file
+from stelmo.tasks.splits import ExampleError, Skipped, leaving_out, some
+from stelmo.text.files import LineReader
+
+FILES = {
+    "train": ("train.txt", "train.ptb", "trees/train.txt", "*train*.txt"),
+    "dev": ("dev.txt", "dev.ptb", "trees/dev.txt", "*dev*.txt"),
+    "test": ("test.txt", "test.ptb", "trees/test.txt", "*test*.txt"),
+}
+LABELS = ("0", "1", "2", "3", "4")
+
+Prediction = int
+
+
+class Example(NamedTuple):
+    words: tuple[str, ...]
+    label: int
+    where: str
+
+
+def gold(example: Example) -> Prediction:
+    return example.label
+
+
+def read(path: Path, skipped: Skipped | None = None, *, subtrees: bool = False) -> list[Example]:
+    """A sentence for each tree, with the label of its root; with `subtrees` its phrases, too, as the paper trains."""
+    examples: list[Example] = []
+    for number, line in _lines(path):
+        with leaving_out(skipped):
+            words, phrases = _parse(line, where := f"{path}:{number}")
+            examples += [
+                Example(tuple(words[start:end]), label, where)
+                for start, end, label in (phrases if subtrees else phrases[:1])
+            ]
+    return some(examples, path, "trees", skipped)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    with LineReader(path) as reader:
+        yield from ((number, line) for number, line in reader if line.strip())
+
+
+# A tree: no recursion, for trees may be deeper than Python's stack
+
+
+class _Phrase(NamedTuple):
+    start: int
+    end: int
+    label: int
+
+
+# A word with its label, a label before phrases, an end, or a word that has no label. Only spaces and tabs part words:
+# "8\xa01/2" is one.
+_TOKEN = re.compile(
+    r"\([ \t]*(?P<label>[^ \t()]*)(?:[ \t]+(?P<word>[^ \t()]+)[ \t]*\))?|(?P<close>\))|(?P<stray>[^ \t()]+)"
+)
+
+
+def _parse(line: str, where: str) -> tuple[list[str], list[_Phrase]]:
+    """The words, and the phrases in the order in which they open: the whole sentence first."""
+    words: list[str] = []
+    phrases: list[_Phrase] = []
+    opened: list[int] = []
+    for token in _TOKEN.finditer(line):
+        _refuse_misplaced(token, inside=bool(opened), begun=bool(phrases), where=where)
+        if token["close"]:
+            index = opened.pop()
+            phrases[index] = _closed(phrases[index], len(words), where)
+            continue
+        phrases.append(_Phrase(len(words), len(words) + 1, _label(token["label"], where)))
+        if token["word"]:
+            words.append(_unescaped(token["word"]))
+        else:
+            opened.append(len(phrases) - 1)
+    if opened:
+        raise ExampleError(where, f"{len(opened)} brackets are never closed", "a whole tree on each line")
+    return words, phrases
+
+
+def _refuse_misplaced(token: re.Match[str], *, inside: bool, begun: bool, where: str) -> None:
+    if token["stray"]:
+        raise ExampleError(
+            where, f"the word {token[0]!r} without a label", "a bracket of its own for each word: (2 It)"
+        )
+    if not inside and (begun or token["close"]):
+        raise ExampleError(where, f"{token[0]!r} outside the tree", "one tree on each line")
+
+
+def _closed(phrase: _Phrase, end: int, where: str) -> _Phrase:
+    if phrase.start == end:
+        raise ExampleError(where, f"nothing in a phrase labelled {phrase.label}", "a word or phrases in it")
+    return phrase._replace(end=end)
+
+
+def _label(text: str, where: str) -> int:
+    if text not in LABELS:
+        raise ExampleError(where, f"the label {text!r}", "0, 1, 2, 3 or 4")
+    return int(text)
+
+
+_ESCAPED = {"-LRB-": "(", "-RRB-": ")"}
+
+
+def _unescaped(word: str) -> str:
+    """What a tree cannot hold is written otherwise in it; a model has read "(" and "/" in its texts."""
+    return _ESCAPED.get(word, word).replace("\\/", "/").replace("\\*", "*")
+
+
+# The predictions
+
+
+def write(path: Path, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
+    assert len(examples) == len(predictions)
+    with new_file(path, overwrite=True) as draft:
+        draft.write_text("".join(f"{prediction}\n" for prediction in predictions), encoding="utf-8")
+
+
+def read_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction]:
+    predictions = [_label(line.strip(), f"{path}:{number}") for number, line in _lines(path)]
+    if len(predictions) != len(examples):
+        raise DataError(f"{path}: {len(predictions)} labels; expected {len(examples)}, one for each sentence")
+    return predictions

@@ -1,0 +1,143 @@
+"""CoNLL-2003 and two-column files, their schemes and their flaws."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from shared import DATA, needs_data
+from unit.tasks.samples import NER_2003, NER_COLUMNS
+
+from stelmo.errors import DataError
+from stelmo.tasks import splits
+from stelmo.tasks.ner.data import FILES, Example, gold, read, read_predictions, write
+from stelmo.tasks.spans import bio, spans
+from stelmo.tasks.splits import Skipped
+
+WORD = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=4).filter(lambda word: word.strip())
+TAG = st.sampled_from(["O", "B-X", "I-X", "B-Y", "I-Y"])
+shares_a_path = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def read_text(tmp_path, text, skipped=None):
+    (tmp_path / "f").write_text(text, encoding="utf-8")
+    return read(tmp_path / "f", skipped)
+
+
+def test_conll_2003_as_published_becomes_bio(tmp_path):
+    first, second = read_text(tmp_path, NER_2003)
+    assert first.words == ("Berta", "Quell", "left", "Oslo", "Bergen", ".")
+    assert first.tags == ("B-PER", "I-PER", "O", "B-LOC", "B-LOC", "O")
+    assert first.where == f"{tmp_path}/f:3"
+    assert second.words == ("#", "9")
+
+
+def test_two_columns_with_comments_and_blank_rows_of_tabs(tmp_path):
+    first, second = read_text(tmp_path, NER_COLUMNS)
+    assert first.tags == ("B-PER", "I-PER", "O", "B-LOC", "B-LOC")
+    assert second == Example(("#", "Acme"), ("O", "B-ORG"), f"{tmp_path}/f:9")
+
+
+def test_bio_in_four_columns_stays_what_it_is(tmp_path):
+    (example,) = read_text(tmp_path, "a NN I-NP B-X\nb NN I-NP B-X\nc NN I-NP I-X\n")
+    assert example.tags == ("B-X", "B-X", "I-X")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a NN I-NP O\nb NN O\n", "f:2: 3 columns; expected 4, as in CoNLL-2003 (word, tag, chunk, entity)"),
+        ("a\tO\nb\n", "f:2: 1 columns; expected 2, as in the two-column layout (word, entity)"),
+        ("a b c\n", "f:1: 3 columns; expected 4, as in CoNLL-2003"),
+        ("a\tO\nb\tPER\n", "f:2: the tag 'PER'; expected O, or B- or I- and the type of the entity"),
+        ("a\tO\nb\tS-PER\n", "f:2: the tag 'S-PER'"),
+        ("a\tO\nb\tB-\n", "f:2: the tag 'B-'"),
+        ("a\tO\n\tO\n", "f:2: column 1 is empty; expected a word"),
+    ],
+)
+def test_a_flaw_is_refused_with_its_place_or_left_out_and_counted(tmp_path, text, message):
+    with pytest.raises(DataError) as caught:
+        read_text(tmp_path, text)
+    assert message in str(caught.value)
+    assert str(caught.value).endswith("(--skip-bad leaves such examples out)")
+    skipped = Skipped()
+    examples = read_text(tmp_path, f"fine\tO\n\n{text}" if "\t" in text else f"fine NN I-NP O\n\n{text}", skipped)
+    assert [example.words for example in examples] == [("fine",)]
+    assert len(skipped) == 1
+
+
+def test_an_entity_that_begins_with_i_is_refused_where_the_file_is_bio(tmp_path):
+    with pytest.raises(DataError, match=r"f:4: I-X begins an entity; expected B- there: this file is BIO"):
+        read_text(tmp_path, "a\tB-X\nb\tO\n\nc\tI-X\n")
+
+
+def test_an_entity_that_begins_with_b_is_refused_where_the_file_is_iob1(tmp_path):
+    with pytest.raises(DataError, match=r"f:6: B-X begins an entity; expected I- there: this file is IOB1"):
+        read_text(tmp_path, "a\tI-X\n\nb\tI-X\n\nc\tO\nd\tB-X\n")
+
+
+def test_the_scheme_is_that_of_most_sentences_and_the_others_are_counted(tmp_path):
+    skipped = Skipped()
+    examples = read_text(tmp_path, "a\tI-X\n\nb\tI-X\n\nc\tB-X\n", skipped)
+    assert [example.tags for example in examples] == [("B-X",), ("B-X",)]
+    assert len(skipped) == 1
+
+
+@shares_a_path
+@given(st.lists(st.lists(st.tuples(WORD, TAG, TAG), min_size=1, max_size=5), min_size=1, max_size=4))
+def test_any_predictions_come_back(tmp_path, sentences):
+    examples, predictions = [], []
+    for rows in sentences:
+        words, tags, predicted = zip(*rows, strict=True)
+        examples.append(Example(words, tuple(bio(spans(tags), len(tags))), ""))
+        predictions.append(predicted)
+    write(tmp_path / "p", examples, predictions)
+    assert read_predictions(tmp_path / "p", examples) == predictions
+
+
+def test_predictions_are_word_gold_predicted(tmp_path):
+    write(tmp_path / "p", [Example(("New York", "x"), ("B-LOC", "O"), "")], [("O", "B-PER")])
+    assert (tmp_path / "p").read_text() == "New_York B-LOC O\nx O B-PER\n\n"
+
+
+def test_a_byte_order_mark_may_be_a_word(tmp_path):
+    examples = [Example(("\ufeff", "#"), ("O", "O"), "")]
+    write(tmp_path / "p", examples, [("O", "B-X")])
+    assert read_predictions(tmp_path / "p", examples) == [("O", "B-X")]
+
+
+def test_predictions_of_another_system_may_be_iob1_with_more_columns(tmp_path):
+    (tmp_path / "p").write_text("a NN I-X I-X\nb NN B-X O\n")
+    assert read_predictions(tmp_path / "p", [Example(("a", "b"), ("B-X", "B-X"), "")]) == [("I-X", "O")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a O O\n\nb O O\n", "2 sentences; expected 1"),
+        ("b O O\n", "p:1: words or gold tags unlike data:7"),
+        ("a B-X O\n", "p:1: words or gold tags unlike data:7"),
+        ("a O\n", "p:1: 2 columns; expected 3 or more"),
+        ("a O X\n", "p:1: the tag 'X'"),
+        ("a X O\n", "p:1: the tag 'X'"),
+    ],
+)
+def test_predictions_of_other_data_are_refused(tmp_path, text, message):
+    (tmp_path / "p").write_text(text)
+    with pytest.raises(DataError) as caught:
+        read_predictions(tmp_path / "p", [Example(("a",), ("O",), "data:7")])
+    assert message in str(caught.value)
+    assert "skip-bad" not in str(caught.value)
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("folder", "counts", "types"),
+    [
+        ("wnut17", (3394, 1009, 1287), "corporation creative-work group location person product"),
+        ("uner_ewt", (12543, 2001, 2077), "LOC ORG PER"),
+    ],
+)
+def test_the_real_data_have_the_published_counts(folder, counts, types):
+    parts = {split: read(path) for split, path in splits.find(DATA / "ner" / folder, FILES).items()}
+    assert tuple(len(examples) for examples in parts.values()) == counts
+    found = {span.label for examples in parts.values() for example in examples for span in spans(gold(example))}
+    assert " ".join(sorted(found)) == types
