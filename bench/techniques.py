@@ -1,4 +1,4 @@
-"""What each technique of the engine buys: one switched off at a time. Run: techniques.py [small|full] [PICTURE.svg]
+"""What each technique of the engine buys, one switched off at a time. Run: techniques.py [SIZE] [PICTURE.svg] [ROUNDS]
 
 Each is taken out by exchanging the piece of code that holds it; the rest stays as it is. Figures are shares of the
 whole engine's speed inside one run: 0.5 means that without the technique it is half as fast.
@@ -145,7 +145,8 @@ def _shares(
     return {name: rates[name] / rates["whole"] for name in runs}
 
 
-def main(size: str = "small", picture: str | None = None, rounds: int = 3) -> None:
+def main(size: str = "small", picture: str | None = None, times: str = "3") -> None:
+    rounds = int(times)
     found = shares(size, rounds)
     print(f"{size}, {torch.get_num_threads()} threads, median of {rounds} interleaved rounds\n")
     print("| without | speed left |\n|---|---|")

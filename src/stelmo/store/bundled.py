@@ -1,4 +1,4 @@
-"""The English model that comes with the package. Its card lies beside it; docs/bundled-model.md tells how it was made."""
+"""The English model that comes with the package; docs/bundled-model.md tells how it was made."""
 
 from pathlib import Path
 

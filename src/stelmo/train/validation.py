@@ -11,19 +11,19 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from stelmo.data.streams import Sentences, Window, held_out
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
+from stelmo.ops.losses import full_losses
 from stelmo.train.batches import Batch, Batches
 from stelmo.train.step import DIRECTIONS, outputs
 from stelmo.train.threads import side_by_side
 from stelmo.train.world import World
 
 Masked = tuple[Window, NDArray[np.bool_]]
-LOGITS_TOGETHER = 2**24  # of one product; more only take memory
 
 
 class Perplexity(NamedTuple):
@@ -91,20 +91,11 @@ def _window_losses(
     h_2TBP, state = outputs(bilm, batch, state)
 
     def loss(direction: int) -> Tensor:
-        return _summed_loss(h_2TBP[direction][counted_TB], batch.targets_2TB[direction][counted_TB], softmax)
+        h_NP, targets_N = h_2TBP[direction][counted_TB], batch.targets_2TB[direction][counted_TB]
+        return full_losses(h_NP, targets_N, softmax.weight, softmax.bias).double().sum()
 
     # A thread each: two threads in one product wait for one another, which takes for ever on a busy machine.
     return torch.stack(side_by_side(loss, DIRECTIONS, h_2TBP.device)), state
-
-
-def _summed_loss(h_NP: Tensor, targets_N: Tensor, softmax: Softmax) -> Tensor:
-    """Σ −ln p(target), a chunk of tokens at a time."""
-    size = max(1, LOGITS_TOGETHER // len(softmax.bias))
-    loss = torch.zeros((), dtype=torch.float64, device=h_NP.device)
-    for h, targets in zip(torch.split(h_NP, size), torch.split(targets_N, size), strict=True):
-        logits = torch.addmm(softmax.bias, h, softmax.weight.T)
-        loss += nn.functional.cross_entropy(logits, targets, reduction="none").double().sum()
-    return loss
 
 
 def _exp(loss: float) -> float:

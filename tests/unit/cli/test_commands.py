@@ -67,10 +67,10 @@ def test_sentences_can_be_compared_by_their_vectors(embed):
     assert "numbers a sentence" in done.out
 
 
-def test_the_bundled_model_is_announced_as_a_stand_in(call):
+def test_without_a_name_the_bundled_model_is_taken_and_nothing_is_noted(call):
     done = call("embed", "Hello")
     assert done.code == 0
-    assert "note: the bundled model is an untrained stand-in" in done.err
+    assert done.err == ""
 
 
 def test_json_lines_go_to_standard_output(embed):

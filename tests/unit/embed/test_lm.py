@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import stelmo
 from stelmo.embed import lm
 from stelmo.errors import ConfigError, DataError, ModelError, StelmoError
+from stelmo.ops import losses
 from stelmo.text.vocabulary import Vocabulary
 
 FIXTURE = Path(__file__).resolve().parents[2] / "fixtures" / "bilm_tf_checkpoint"
@@ -88,7 +89,7 @@ def test_chunks_change_nothing(model, head, monkeypatch):
     whole = lm.log_probs(model, head, SENTENCES)
     best = lm.candidates(model, head, SENTENCES, 4)
     for size in ("PLACES_TOGETHER", "WORDS_TOGETHER"):
-        monkeypatch.setattr(lm, size, 3)
+        monkeypatch.setattr(losses, size, 3)
     monkeypatch.setattr(lm, "LOGITS_TOGETHER", 2 * len(WORDS))
     for left, right in zip(whole, lm.log_probs(model, head, SENTENCES), strict=True):
         np.testing.assert_allclose(left.forward, right.forward, atol=1e-12)

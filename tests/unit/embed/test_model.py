@@ -1,7 +1,5 @@
 """`Model` and `load`: shapes, order, layers, and what is refused at the door."""
 
-import warnings
-
 import numpy as np
 import pytest
 import tiny
@@ -11,6 +9,7 @@ import stelmo
 from stelmo.config import LoadSettings
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, DataError, ModelError
+from stelmo.store import bundled
 
 SENTENCES = [["The", "bank", "."], [], ["a"], ["the", "river", "bank", "."], ["The", "bank", "."]]
 
@@ -117,13 +116,32 @@ def test_very_long_words_and_sentences_work():
     assert np.isfinite(long_sentence).all()
 
 
-def test_the_bundled_model_says_that_it_is_untrained_and_is_always_the_same():
-    with pytest.warns(UserWarning, match="untrained stand-in"):
-        first = stelmo.load()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        second = stelmo.load()
-    np.testing.assert_array_equal(first.embed([["bank"]])[0], second.embed([["bank"]])[0])
+BANKS = {
+    "river": ["They walked along the bank of the river .", "The village lies on the south bank of the river ."],
+    "money": ["The bank lent money to the company .", "In 1990 the central bank raised interest rates ."],
+}
+
+
+def test_the_bundled_model_tells_the_bank_of_a_river_from_the_one_that_lends_money():
+    model = stelmo.load()
+    sentences = [text.split() for pair in BANKS.values() for text in pair]
+    layers = [
+        layers_LTD[:, words.index("bank")] for words, layers_LTD in zip(sentences, model.layers(sentences), strict=True)
+    ]
+    uses = np.stack(layers, 1)
+    uses = uses / np.linalg.norm(uses, axis=-1, keepdims=True)
+    of_layer_0, *contextual = uses @ uses.transpose(0, 2, 1)
+    np.testing.assert_allclose(of_layer_0, 1.0, atol=1e-5)  # without context a word is a word
+    for alike in contextual:
+        assert min(alike[0, 1], alike[2, 3]) > alike[:2, 2:].max()
+
+
+def test_the_bundled_model_knows_probabilities_and_is_small():
+    model = stelmo.load()
+    sentence = ["He", "was", "born", "in", "London", "and", "died", "in", "___", "."]
+    (guess, *_) = model.substitutes(sentence, 8)
+    assert guess.word[0].isupper()
+    assert sum(file.stat().st_size for file in bundled.ENGLISH.iterdir()) < 25e6
 
 
 def test_pretrained_names_work_on_a_folder(tmp_path):

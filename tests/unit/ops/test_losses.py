@@ -76,7 +76,10 @@ def test_a_full_softmax_of_more_words_than_fit_together(head, monkeypatch):
         torch.testing.assert_close(found, right)
 
 
-def test_losses_of_single_tokens_have_the_full_softmax_s_mean(head):
+@pytest.mark.parametrize("together", [(1, 1), (3, 7), (256, 4096)])
+def test_losses_of_single_tokens_have_the_full_softmax_s_mean(head, together, monkeypatch):
+    monkeypatch.setattr(losses, "PLACES_TOGETHER", together[0])
+    monkeypatch.setattr(losses, "WORDS_TOGETHER", together[1])
     losses_N = losses.full_losses(*head)
     assert losses_N.shape == (TOKENS,)
     torch.testing.assert_close(losses_N.mean(), reference.full_softmax(*head))

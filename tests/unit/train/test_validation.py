@@ -94,7 +94,8 @@ def test_more_rows_than_sentences_are_not_needed(corpus, bilm, softmax):
 
 def test_chunks_of_logits_change_nothing(corpus, bilm, softmax, monkeypatch):
     whole = found(corpus, bilm, softmax)
-    monkeypatch.setattr("stelmo.train.validation.LOGITS_TOGETHER", 100)
+    monkeypatch.setattr("stelmo.ops.losses.PLACES_TOGETHER", 3)
+    monkeypatch.setattr("stelmo.ops.losses.WORDS_TOGETHER", 4)
     assert found(corpus, bilm, softmax) == pytest.approx(whole)
 
 
