@@ -12,11 +12,11 @@ from unittest.mock import patch
 
 import torch
 
-from stelmo.embed import batches, bulk, engine, speed
+from stelmo.embed import batches, bulk, speed
 from stelmo.embed.bulk import Bulk
 from stelmo.embed.model import Model
 from stelmo.model.state import State
-from stelmo.ops import fast, reference
+from stelmo.ops import reference
 from stelmo.store import pictures
 from stelmo.text import chars
 
@@ -72,20 +72,6 @@ def both(*patches: AbstractContextManager[object]) -> AbstractContextManager[obj
     return stack
 
 
-@contextmanager
-def repacked(model: Model, change: AbstractContextManager[object]) -> Iterator[None]:
-    """With an engine of its own, made under the change."""
-    kept, model._engine = model._engine, None
-    with change:
-        model._fast_engine()
-        yield
-    model._engine = kept
-
-
-def whole_cnn(words: Sequence[str], model: Model) -> torch.Tensor:
-    return engine.token_vectors(model.bilm, model.word_ids(words), reference.char_cnn)
-
-
 KNOWN: dict[str, Off] = {  # every word known
     "large batches (32 rows)": lambda model: patch.object(batches, "by_length", thirty_two_rows),
     "batches by length": lambda model: patch.object(batches, "by_length", in_input_order),
@@ -94,16 +80,13 @@ KNOWN: dict[str, Off] = {  # every word known
     ),
     "a gate table of the words": lambda model: patch.object(bulk, "WORDS_IN_TABLE", 0),
     "one step for all first markers": lambda model: patch.object(Bulk, "run", marker_steps_of_each),
-    "blocks of 1024 cells": lambda model: repacked(model, patch.object(fast.pack, "__defaults__", (10**9, fast.Dense))),
 }
 UNKNOWN: dict[str, Off] = {  # no word known
     "each word once in a batch": lambda model: patch.object(Bulk, "_words", every_word_anew),
     "words remembered across batches": lambda model: patch.object(
         bulk.RememberedWords, "__call__", remembering_nothing
     ),
-    "windows that a word can touch": lambda model: repacked(
-        model, patch.object(bulk.fast, "char_cnn", reference.char_cnn)
-    ),
+    "windows that a word can touch": lambda model: patch.object(bulk.fast, "char_cnn", reference.char_cnn),
 }
 
 
