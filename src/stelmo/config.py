@@ -1,7 +1,7 @@
 """Every setting once: name, default, bounds, help. Knows no files.
 
 `ModelConfig` is a biLM's architecture; `LoadSettings` is how a loaded model computes;
-`TrainSettings` is how one is trained.
+`TrainSettings` is how one is trained; `TaskSettings` and `ElmoSettings` are how a task learns, and what of ELMo.
 """
 
 from collections.abc import Sequence
@@ -258,6 +258,39 @@ class TrainSettings(Settings):
 BUDGETS = ("epochs", "tokens", "time")
 
 
+class TaskSettings(Settings):
+    """How a task's network is trained; of what size it is, each task says itself."""
+
+    optimizer: Literal["adam", "adadelta"] = Field("adam", description="adam, or adadelta (ρ 0.95)")
+    lr: float = Field(0.001, gt=0, allow_inf_nan=False, description="learning rate")
+    batch: Positive = Field(32, description="examples a step")
+    epochs: Positive = Field(20, description="times through the training data at most")
+    patience: Positive | None = Field(None, description="epochs without a better score after which to stop")
+    plateau: Positive | None = Field(None, description="epochs without a better score after which lr is halved")
+    clip: Clip | None = Field(5.0, description="bound of the gradient's norm")
+    clip_value: Clip | None = Field(None, description="bound of each number of the gradient")
+    weight_decay: float = Field(0.0, ge=0, allow_inf_nan=False, description="L2 on all weights")
+    average: float | None = Field(None, gt=0, lt=1, description="decay of the running average that is kept and scored")
+    tuned_vectors: bool = Field(False, description="train the static vectors along")
+    train_examples: Positive | None = Field(None, description="examples to learn from; unset: all")
+    dev_examples: Positive | None = Field(None, description="examples of the validation; unset: all")
+    test_examples: Positive | None = Field(None, description="examples of the final test; unset: all")
+
+
+Placement = Literal["none", "input", "output", "both"]
+
+
+class ElmoSettings(Settings):
+    """ELMo in a task's network."""
+
+    placement: Placement = Field("input", description="none, input, output or both")
+    layers: Literal["all", "top"] = Field("all", description="a learned mix of all layers, or the top one alone")
+    l2: float = Field(0.001, ge=0, allow_inf_nan=False, description="λ of the penalty on the mix's weights")
+    dropout: Share = Field(0.5, description="of ELMo's vectors")
+    layer_norm: bool = Field(False, description="normalise each layer before the mix")
+    finetune: bool = Field(False, description="train the biLM along; its layers are then not precomputed")
+
+
 def seconds(duration: str) -> float:
     """90m → 5400."""
     return float(duration[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[duration[-1]]
@@ -291,3 +324,23 @@ def choose(name: str, value: object, choices: Sequence[object]) -> None:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+class ServeSettings(Settings):
+    """How much the HTTP service takes on; what is beyond it is refused."""
+
+    body_bytes: Positive = Field(2_000_000, description="bytes of a request's body")
+    sentences: int = Field(1000, gt=0, le=10_000, description="sentences of a request")
+    sentence_tokens: Positive = Field(1000, description="tokens of a sentence")
+    tokens: Positive = Field(10_000, description="tokens of a request")
+    token_characters: Positive = Field(500, description="characters of a token")
+    seconds: float = Field(30.0, gt=0, allow_inf_nan=False, description="from a request's first byte to its answer")
+    answers: Positive = Field(200, description="neighbours, words or guesses of an answer")
+    uses: Positive = Field(2000, description="uses of a word on a map")
+    requests: Positive = Field(128, description="requests accepted and not yet answered; more get a 429")
+    queue_tokens: Positive = Field(50_000, description="tokens waiting for the model; more get a 429")
+    batch_tokens: Positive = Field(2048, description="tokens of several requests computed together")
+    batch_wait: float = Field(
+        0.002, ge=0, le=1, allow_inf_nan=False, description="seconds that a batch waits for more requests"
+    )
+    jobs: Positive = Field(8, description="maps under way or waiting to be fetched")

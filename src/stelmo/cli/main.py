@@ -4,7 +4,20 @@ import sys
 
 import typer
 
-from stelmo.cli import bench, convert, embed, guess, info, perplexity, prepare, pretrain, tune
+from stelmo.cli import (
+    bench,
+    convert,
+    embed,
+    explore,
+    guess,
+    info,
+    neighbours,
+    perplexity,
+    prepare,
+    pretrain,
+    task,
+    tune,
+)
 from stelmo.cli.screen import complain
 from stelmo.errors import StelmoError
 
@@ -21,9 +34,12 @@ app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
 app.command("info", epilog=info.EXAMPLE)(info.info)
 app.command("perplexity", epilog=perplexity.EXAMPLE)(perplexity.perplexity)
 app.command("guess", epilog=guess.EXAMPLE)(guess.guess)
+app.command("neighbours", epilog=neighbours.EXAMPLE)(neighbours.neighbours)
+app.command("explore", epilog=explore.EXAMPLE)(explore.explore)
 app.command("prepare", epilog=prepare.EXAMPLE)(prepare.prepare)
 app.command("pretrain", epilog=pretrain.EXAMPLE)(pretrain.pretrain)
 app.command("tune", epilog=tune.EXAMPLE)(tune.tune)
+app.command("task", epilog=task.EXAMPLE)(task.task)
 app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
 
 

@@ -1,6 +1,6 @@
 """A training run on disk: its settings, checkpoints and log. Knows no training.
 
-run.json                    what the run was started with; a command of other settings is refused
+run.json                    what the run was started with; a command of other settings is refused (of a task: task.json)
 checkpoints/N.safetensors   all that step N needs to go on, whole or absent, with a checksum; the last few are kept
 log.jsonl                   a line for some steps and for every validation
 model/, last/               model folders: of the best validation, and of the end where that is another
@@ -26,6 +26,7 @@ from stelmo.store import atomic
 from stelmo.store.folder import read_safetensors, write_safetensors
 
 VERSION = 1
+NOTE = "run.json"
 ABOUT, CHECKSUM = "about", "checksum"
 SOFTMAX = "softmax"  # the run before, of a model that had none
 Say = Callable[[str], None]
@@ -37,20 +38,19 @@ class Checkpoint(NamedTuple):
 
 
 class Run:
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, note: str = NOTE) -> None:
+        self.path, self.note = path, path / note
         self.log = Log(path / "log.jsonl")
         self._checkpoints = path / "checkpoints"
 
     def start(self, about: Mapping[str, Any], free: frozenset[str]) -> None:
         """Make the folder, or find the one that the same settings made; those named `free` may differ."""
-        note = self.path / "run.json"
-        if note.is_file():
-            _refuse_differences(self.path, _read_json(note), _plain(about), free)
+        if self.note.is_file():
+            _refuse_differences(self.path, read_note(self.note), _plain(about), free)
         else:
             self.refuse_foreign()
             _make(self._checkpoints)
-            with atomic.new_file(note) as draft:
+            with atomic.new_file(self.note) as draft:
                 draft.write_text(json.dumps({"stelmo": VERSION, **about}, indent=2) + "\n")
         self._sweep()
 
@@ -92,7 +92,7 @@ class Run:
 
     def refuse_foreign(self) -> None:
         """A folder of something else: nothing is put into it."""
-        if not self.path.exists() or (self.path / "run.json").is_file():
+        if not self.path.exists() or self.note.is_file():
             return
         if not self.path.is_dir() or any(not _left_early(entry.name) for entry in self.path.iterdir()):
             raise OutputError(f"{self.path}: exists and is no training run; choose another folder")
@@ -105,12 +105,12 @@ class Run:
 
 
 def recognises(folder: Path) -> bool:
-    return (folder / "run.json").is_file()
+    return (folder / NOTE).is_file()
 
 
 def describe(folder: Path) -> list[tuple[str, str]]:
     """In lines for a person."""
-    run, about = Run(folder), _flat(_read_json(folder / "run.json"))
+    run, about = Run(folder), _flat(read_note(folder / NOTE))
     entries = run.log.entries()
     validations = [entry for entry in entries if "perplexity" in entry]
     reached = "nothing logged yet"
@@ -201,7 +201,8 @@ def _left_early(name: str) -> bool:
     return name in (".lock", "checkpoints", SOFTMAX) or re.fullmatch(r"\..*\.partial.*", name) is not None
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_note(path: Path) -> dict[str, Any]:
+    """What a run was started with."""
     try:
         values = json.loads(path.read_bytes())
     except (OSError, ValueError) as problem:

@@ -8,6 +8,8 @@
 A blank line ends a sentence. In the last column "(12" opens a mention of cluster 12, "12)" closes the one opened last,
 "(12)" is one of a single word, "|" stands between them, and "-", "_" or nothing says that none begins or ends here.
 Mentions of different clusters may nest and cross. Only word, speaker and coreference are read.
+
+Without clusters a document may also be plain text, with a blank line before the next one.
 """
 
 import re
@@ -18,8 +20,11 @@ from typing import NamedTuple
 
 from stelmo.errors import DataError, OutputError
 from stelmo.store.atomic import new_file
+from stelmo.tasks import plain
 from stelmo.tasks.columns import Row, expect_width, filled, rows
 from stelmo.tasks.splits import ExampleError, Skipped, files, leaving_out, some
+from stelmo.text.files import LineReader
+from stelmo.text.sentences import tokenize
 
 FILES = {
     "train": ("train.conll", "train*gold_conll", "train"),
@@ -33,6 +38,7 @@ Prediction = Clusters
 
 _WORD, _SPEAKER, _WIDTH = 3, 9, 12
 _NOTHING = ("", "-", "_")
+_NOBODY = "-"  # the speaker where none is named
 _BRACKET = re.compile(r"(\(?)(\d+)(\)?)")
 _TITLE = re.compile(r"\((.*)\); part (\S+)")
 
@@ -55,6 +61,16 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
         with leaving_out(skipped):
             examples.append(_new(_example(document), names))
     return some(examples, path, "documents", skipped)
+
+
+def read_new(path: Path) -> list[Example]:
+    """Documents whose clusters are to be found: columns, of which the last ones may be missing, or plain text."""
+    documents = _documents(path)
+    first = next(documents, [])
+    if first and _begins(first[0]):
+        names: set[str] = set()
+        return [_new(_unlabelled(document), names) for document in chain([first], documents)]
+    return some(list(_of_text(path)), path, "documents")
 
 
 def gold(example: Example) -> Prediction:
@@ -117,24 +133,64 @@ def _documents(path: Path) -> Iterator[list[Row]]:
         yield document
 
 
-def _example(document: list[Row]) -> Example:
+def _sentences(document: list[Row]) -> list[list[Row]]:
     begin, *body = document
     if not _begins(begin):
         raise ExampleError(begin.where, "a line outside any document", "a line '#begin document (name); part 000'")
     if not body or not _ends(body.pop()):
         raise ExampleError(begin.where, "a document without end", "a line '#end document' after its last word")
     sentences = [list(group) for words, group in groupby(body, key=lambda row: bool(row.fields)) if words]
-    for sentence in sentences:
-        _check(sentence)
     if not sentences:
         raise ExampleError(begin.where, "a document without words", "one or more")
+    return sentences
+
+
+def _example(document: list[Row]) -> Example:
+    sentences = _sentences(document)
+    for sentence in sentences:
+        _check(sentence)
     return Example(
-        name=" ".join(begin.fields[2:]),
+        name=" ".join(document[0].fields[2:]),
         sentences=tuple(tuple(filled(row, _WORD, "a word") for row in sentence) for sentence in sentences),
         speakers=tuple(tuple(row.fields[_SPEAKER] for row in sentence) for sentence in sentences),
         clusters=_clusters((row.where, row.fields[-1]) for sentence in sentences for row in sentence),
-        where=begin.where,
+        where=document[0].where,
     )
+
+
+def _unlabelled(document: list[Row]) -> Example:
+    sentences = _sentences(document)
+    for row in chain.from_iterable(sentences):
+        if len(row.fields) <= _WORD:
+            raise ExampleError(row.where, f"{len(row.fields)} columns", f"{_WORD + 1} or more, the word as the fourth")
+    return Example(
+        name=" ".join(document[0].fields[2:]),
+        sentences=tuple(tuple(filled(row, _WORD, "a word") for row in sentence) for sentence in sentences),
+        speakers=tuple(tuple(_speaker(row) for row in sentence) for sentence in sentences),
+        clusters=(),
+        where=document[0].where,
+    )
+
+
+def _speaker(row: Row) -> str:
+    return row.fields[_SPEAKER] if len(row.fields) > _SPEAKER else _NOBODY
+
+
+def _of_text(path: Path) -> Iterator[Example]:
+    with LineReader(path) as reader:
+        name = re.sub(r"\s", "_", Path(reader.name).name)
+        paragraphs = groupby(reader, key=lambda numbered: bool(numbered[1].strip()))
+        for part, numbered in enumerate(list(group) for full, group in paragraphs if full):
+            sentences = _words([line for _, line in numbered])
+            speakers = tuple((_NOBODY,) * len(sentence) for sentence in sentences)
+            yield Example(f"({name}); part {part:03}", sentences, speakers, (), f"{reader.name}:{numbered[0][0]}")
+
+
+def _words(lines: list[str]) -> tuple[tuple[str, ...], ...]:
+    """Tokenised text has a sentence a line; in other text they are looked for."""
+    if any(map(plain.is_tokenised, lines)):
+        return tuple(tuple(line.split()) for line in lines)
+    return tuple(map(tuple, tokenize("\n".join(lines))))
 
 
 def _check(sentence: list[Row]) -> None:

@@ -2,6 +2,7 @@
 
 CoNLL-2003    word tag chunk entity, a blank line after each sentence, -DOCSTART- before each document; IOB1 or BIO
 two columns   word entity, in tabs or spaces
+text          a sentence a line, to be tagged
 predictions   word gold predicted, what conlleval reads
 """
 
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from stelmo.errors import DataError
 from stelmo.store.atomic import new_file
+from stelmo.tasks import columns, plain
 from stelmo.tasks.columns import Row, blocks, expect_width, filled
 from stelmo.tasks.spans import bio, first_not_bio, first_not_iob1, is_tag, spans
 from stelmo.tasks.splits import ExampleError, Skipped, leaving_out, some
@@ -108,6 +110,18 @@ def _beginning(iob1: bool) -> str:
     if iob1:
         return "I- there: this file is IOB1, where B- stands only between two touching entities of one type"
     return "B- there: this file is BIO, where every entity begins with B- (in IOB1 it would be legal)"
+
+
+def read_new(path: Path) -> list[Example]:
+    """Sentences to be tagged, one a line; of columns, the words alone."""
+    tagged = (len(row.fields) in LAYOUTS and is_tag(row.fields[-1]) for row in columns.rows(path) if row.fields)
+    if plain.most(tagged):
+        return [_untagged(example.words, example.where) for example in read(path)]
+    return some([_untagged(words, where) for words, where in plain.sentences(path)], path, "sentences")
+
+
+def _untagged(words: tuple[str, ...], where: str) -> Example:
+    return Example(words, ("O",) * len(words), where)
 
 
 # The predictions

@@ -53,6 +53,13 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
     return some(examples, path, "labelled pairs", skipped)
 
 
+def read_new(path: Path) -> list[Example]:
+    """Pairs to be labelled: JSON lines as above, whose labels do not matter, or lines of premise, TAB, hypothesis."""
+    pairs: set[str] = set()
+    examples = [_new(_unlabelled(line, where), pairs) for where, line in _lines(path)]
+    return some(examples, path, "pairs")
+
+
 def gold(example: Example) -> Prediction:
     return example.label
 
@@ -93,9 +100,18 @@ def _object(line: str, where: str) -> dict[str, Any]:
     return value
 
 
-def _example(row: dict[str, Any], where: str) -> Example:
-    label = _label(row, "gold_label", where)
+def _example(row: dict[str, Any], where: str, label: str | None = None) -> Example:
+    label = label or _label(row, "gold_label", where)
     return Example(_words(row, "sentence1", where), _words(row, "sentence2", where), label, _pair(row, where), where)
+
+
+def _unlabelled(line: str, where: str) -> Example:
+    if line.lstrip().startswith("{"):
+        return _example(_object(line, where), where, NO_LABEL)
+    fields = line.split("\t")
+    if len(fields) != 2:
+        raise ExampleError(where, f"{len(fields)} columns", "2, premise TAB hypothesis, or a JSON object")
+    return _example({"sentence1": fields[0], "sentence2": fields[1]}, where, NO_LABEL)
 
 
 def _new(example: Example, pairs: set[str]) -> Example:

@@ -63,13 +63,21 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
     """The questions of a file, in its order."""
     examples: list[Example] = []
     ids: set[str] = set()
-    for where, paragraph in _paragraphs(path):
+    for where, paragraph in _paragraphs(_json(_lines(path), path), path):
         with leaving_out(skipped):
             passage = _passage(_field(paragraph, "context", str, where), where)
             for number, question in enumerate(_field(paragraph, "qas", list, where), start=1):
                 with leaving_out(skipped):
                     examples.append(_new(_example(question, passage, path, f"{where}, question {number}"), ids))
     return some(examples, path, "questions", skipped)
+
+
+def read_new(path: Path) -> list[Example]:
+    """Questions to be answered: SQuAD's JSON, whose answers do not matter, or JSON lines of context and question."""
+    lines = _lines(path)
+    examples = _of_lines(lines, path) if _is_json_lines(lines) else _of_articles(lines, path)
+    ids: set[str] = set()
+    return some([_new(example, ids) for example in examples], path, "questions")
 
 
 def gold(example: Example) -> Prediction:
@@ -94,7 +102,7 @@ def write(path: Path, examples: Sequence[Example], predictions: Sequence[Predict
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction]:
     """The answer to each example, found by its id; other entries do not matter."""
-    answers = _json(path)
+    answers = _json(_lines(path), path)
     if not isinstance(answers, dict):
         raise DataError(f"{path}: {_kind(answers)}; expected an object, question id → answer")
     for example in examples:
@@ -106,20 +114,25 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction
 # From JSON to examples
 
 
-def _json(path: Path) -> Any:
+def _lines(path: Path) -> list[str]:
     with LineReader(path) as reader:
-        text = "\n".join(line for _, line in reader)
+        return [line for _, line in reader]
+
+
+def _json(lines: Sequence[str], path: Path, first: int = 1) -> Any:
+    """The value that the lines make together; `first` is the number of the first of them."""
     try:
-        return json.loads(text)
+        return json.loads("\n".join(lines))
     except json.JSONDecodeError as error:
-        raise DataError(f"{path}:{error.lineno}: not JSON ({error.msg}, column {error.colno})") from error
+        line = first - 1 + error.lineno
+        raise DataError(f"{path}:{line}: not JSON ({error.msg}, column {error.colno})") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON ({error})") from error
 
 
-def _paragraphs(path: Path) -> Iterator[tuple[str, Any]]:
+def _paragraphs(value: Any, path: Path) -> Iterator[tuple[str, Any]]:
     """Every paragraph, and where it is."""
-    for number, article in enumerate(_field(_json(path), "data", list, str(path)), start=1):
+    for number, article in enumerate(_field(value, "data", list, str(path)), start=1):
         where = f"{path}: article {number}"
         for place, paragraph in enumerate(_field(article, "paragraphs", list, where), start=1):
             yield f"{where}, paragraph {place}", paragraph
@@ -151,15 +164,25 @@ def _passage(text: str, where: str) -> Passage:
 
 
 def _example(question: Any, passage: Passage, path: Path, where: str) -> Example:
-    name = _field(question, "id", str, where)
-    where = f"{path}: question {name}"
-    words = tuple(word for sentence in tokenize(_field(question, "question", str, where)) for word in sentence)
-    if not words:
-        raise ExampleError(where, "the question has no words", "a question")
+    example = _unanswered(question, passage, path, where)
+    where = example.where
     answers = tuple(_answer(answer, passage, where) for answer in _field(question, "answers", list, where))
     if not answers:
         raise ExampleError(where, "no answers", "one or more: SQuAD 1.1 has no unanswerable questions, unlike 2.0")
-    return Example(name, passage, words, answers, where)
+    return example._replace(answers=answers)
+
+
+def _unanswered(question: Any, passage: Passage, path: Path, where: str) -> Example:
+    name = _field(question, "id", str, where)
+    where = f"{path}: question {name}"
+    return Example(name, passage, _question(question, where), (), where)
+
+
+def _question(row: Any, where: str) -> tuple[str, ...]:
+    words = tuple(word for sentence in tokenize(_field(row, "question", str, where)) for word in sentence)
+    if not words:
+        raise ExampleError(where, "the question has no words", "a question")
+    return words
 
 
 def _new(example: Example, ids: set[str]) -> Example:
@@ -183,3 +206,33 @@ def _answer(answer: Any, passage: Passage, where: str) -> Answer:
 def _cover(passage: Passage, start: int, end: int) -> tuple[int, int]:
     """The first token that ends after `start`, the last that starts before `end`."""
     return bisect_right(passage.ends, start), bisect_left(passage.starts, end) - 1
+
+
+# Questions without answers
+
+
+def _is_json_lines(lines: Sequence[str]) -> bool:
+    """Whether the first line is an object of its own, and not a whole file of articles."""
+    try:
+        value = json.loads(next(filter(str.strip, lines), ""))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and "data" not in value
+
+
+def _of_lines(lines: Sequence[str], path: Path) -> Iterator[Example]:
+    """Without an id, the number of the line stands for it."""
+    passages: dict[str, Passage] = {}
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            where, row = f"{path}:{number}", _json([line], path, number)
+            text = _field(row, "context", str, where)
+            passage = passages[text] = passages.get(text) or _passage(text, where)
+            yield Example(str(row.get("id", number)), passage, _question(row, where), (), where)
+
+
+def _of_articles(lines: Sequence[str], path: Path) -> Iterator[Example]:
+    for where, paragraph in _paragraphs(_json(lines, path), path):
+        passage = _passage(_field(paragraph, "context", str, where), where)
+        for number, question in enumerate(_field(paragraph, "qas", list, where), start=1):
+            yield _unanswered(question, passage, path, f"{where}, question {number}")

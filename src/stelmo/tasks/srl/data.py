@@ -4,6 +4,7 @@ JSON lines    {"words": […], "frames": [{"predicate": 3, "lemma": "come", "tag
 PropBank      sentence, number, word, tag, parse, lemma, sense, then a column for each frame
 CoNLL-2012    document, part, number, word, tag, parse, lemma, frameset, sense, speaker, entity, a column for each
               frame, coreference; a file, or a folder of OntoNotes with *gold_conll files
+no tags       {"words": […], "predicates": [3, …]}, or a sentence a line: Kim *said* we *won* .
 predictions   "props" as srl-eval.pl reads them: target or "-", brackets; a block for each frame
 
 Every frame is an example of its own; a sentence without frames is none. In a column, "(ARG0*" opens, "*)" closes.
@@ -21,6 +22,7 @@ from stelmo.store.atomic import new_file
 from stelmo.tasks.columns import Row, blocks, expect_width, filled
 from stelmo.tasks.spans import Span, bio, first_not_bio, is_tag, spans
 from stelmo.tasks.splits import ExampleError, Skipped, files, leaving_out, some
+from stelmo.tasks.srl import untagged
 from stelmo.text.files import LineReader
 
 FILES = {
@@ -49,6 +51,22 @@ def gold(example: Example) -> Prediction:
 def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
     parts = [_read_file(file, skipped) for file in files(path, "*gold_conll*")]
     return some(list(chain.from_iterable(parts)), path, "frames", skipped)
+
+
+def read_new(path: Path) -> list[Example]:
+    """Frames to be tagged: without tags, or as above, where the tags do not matter."""
+    if _is_columns(path):
+        return [_to_be_tagged(*example[:3], example.where) for example in read(path)]
+    return some([_to_be_tagged(*frame) for frame in untagged.frames(path)], path, "frames")
+
+
+def _is_columns(path: Path) -> bool:
+    first = next(blocks(path), [])
+    return any(all(_fits(row, index, layout) for index, row in enumerate(first)) for layout in LAYOUTS if first)
+
+
+def _to_be_tagged(words: tuple[str, ...], predicate: int, lemma: str, where: str) -> Example:
+    return Example(words, predicate, lemma, tuple(bio([Span(predicate, predicate + 1, "V")], len(words))), where)
 
 
 def _read_file(path: Path, skipped: Skipped | None) -> Iterator[Example]:

@@ -1,6 +1,7 @@
 """Sentiment trees ↔ phrases with a label from 0 (very negative) to 4 (very positive). Knows no model.
 
 trees         (3 (2 It) (4 (4 works) (2 .))), a tree a line: a label, then one word or the phrases below
+text          a sentence a line, to be labelled
 predictions   a label a line
 """
 
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 from stelmo.errors import DataError
 from stelmo.store.atomic import new_file
+from stelmo.tasks import plain
 from stelmo.tasks.splits import ExampleError, Skipped, leaving_out, some
 from stelmo.text.files import LineReader
 
@@ -20,6 +22,8 @@ FILES = {
     "test": ("test.txt", "test.ptb", "trees/test.txt", "*test*.txt"),
 }
 LABELS = ("0", "1", "2", "3", "4")
+NEUTRAL = 2
+SHORTEST_PHRASE = 4  # words of a part of a sentence to learn from, as for CoVe
 
 Prediction = int
 
@@ -34,17 +38,32 @@ def gold(example: Example) -> Prediction:
     return example.label
 
 
-def read(path: Path, skipped: Skipped | None = None, *, subtrees: bool = False) -> list[Example]:
-    """A sentence for each tree, with the label of its root; with `subtrees` its phrases, too, as the paper trains."""
+def read(path: Path, skipped: Skipped | None = None, *, subtrees: bool = False, shortest: int = 1) -> list[Example]:
+    """A sentence for each tree, with the label of its root; with `subtrees` its phrases of `shortest` words, too."""
     examples: list[Example] = []
     for number, line in _lines(path):
         with leaving_out(skipped):
-            words, phrases = _parse(line, where := f"{path}:{number}")
-            examples += [
-                Example(tuple(words[start:end]), label, where)
-                for start, end, label in (phrases if subtrees else phrases[:1])
-            ]
+            words, (sentence, *phrases) = _parse(line, where := f"{path}:{number}")
+            long = [phrase for phrase in phrases if subtrees and phrase.end - phrase.start >= shortest]
+            examples += [Example(tuple(words[start:end]), label, where) for start, end, label in (sentence, *long)]
     return some(examples, path, "trees", skipped)
+
+
+def read_train(path: Path, skipped: Skipped | None = None) -> list[Example]:
+    """What the paper trains on: sentences, however short, and their longer phrases."""
+    return read(path, skipped, subtrees=True, shortest=SHORTEST_PHRASE)
+
+
+def read_new(path: Path) -> list[Example]:
+    """Sentences to be labelled, one a line; of trees, the words alone."""
+    lines = list(_lines(path))
+    if plain.most(_LOOKS_LIKE_A_TREE.match(line) is not None for _, line in lines):
+        return [example._replace(label=NEUTRAL) for example in read(path)]
+    examples = [Example(plain.words(line), NEUTRAL, f"{path}:{number}") for number, line in lines]
+    return some(examples, path, "sentences")
+
+
+_LOOKS_LIKE_A_TREE = re.compile(r"[ \t]*\([ \t]*[0-9]+[ \t]+[^ \t].*\)\s*$")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

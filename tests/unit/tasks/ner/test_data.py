@@ -8,7 +8,7 @@ from unit.tasks.samples import NER_2003, NER_COLUMNS
 
 from stelmo.errors import DataError
 from stelmo.tasks import splits
-from stelmo.tasks.ner.data import FILES, Example, gold, read, read_predictions, write
+from stelmo.tasks.ner.data import FILES, Example, gold, read, read_new, read_predictions, write
 from stelmo.tasks.spans import bio, spans
 from stelmo.tasks.splits import Skipped
 
@@ -141,3 +141,33 @@ def test_the_real_data_have_the_published_counts(folder, counts, types):
     assert tuple(len(examples) for examples in parts.values()) == counts
     found = {span.label for examples in parts.values() for example in examples for span in spans(gold(example))}
     assert " ".join(sorted(found)) == types
+
+
+# Text to be tagged
+
+
+def test_text_to_be_tagged_is_a_sentence_a_line(tmp_path):
+    (tmp_path / "f").write_text("Berta left Oslo.\n\nAcme , too .\n")
+    assert read_new(tmp_path / "f") == [
+        Example(("Berta", "left", "Oslo", "."), ("O",) * 4, f"{tmp_path}/f:1"),
+        Example(("Acme", ",", "too", "."), ("O",) * 4, f"{tmp_path}/f:3"),
+    ]
+
+
+@pytest.mark.parametrize("text", [NER_2003, NER_COLUMNS])
+def test_of_tagged_columns_the_words_are_tagged_anew(tmp_path, text):
+    tagged = read_text(tmp_path, text)
+    assert read_new(tmp_path / "f") == [example._replace(tags=("O",) * len(example.words)) for example in tagged]
+
+
+def test_a_flaw_in_columns_does_not_make_them_sentences(tmp_path):
+    (tmp_path / "f").write_text("a\tO\nb\nc\tO\nd\tO\n")
+    with pytest.raises(DataError, match="f:2: 1 columns; expected 2"):
+        read_new(tmp_path / "f")
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_no_text_to_be_tagged_is_refused(tmp_path, text):
+    (tmp_path / "f").write_text(text)
+    with pytest.raises(DataError, match="there are no sentences; expected one or more"):
+        read_new(tmp_path / "f")

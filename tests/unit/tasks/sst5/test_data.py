@@ -9,7 +9,7 @@ from unit.tasks.samples import SST5
 from stelmo.errors import DataError
 from stelmo.tasks import splits
 from stelmo.tasks.splits import Skipped
-from stelmo.tasks.sst5.data import FILES, Example, read, read_predictions, write
+from stelmo.tasks.sst5.data import FILES, Example, read, read_new, read_predictions, read_train, write
 
 LABEL = st.integers(0, 4)
 WORD = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters=" ()\\"), min_size=1, max_size=4)
@@ -132,3 +132,39 @@ def test_the_real_data_have_the_published_counts(split, sentences, phrases):
     path = splits.find(DATA / "sst5" / "trees", FILES)[split]
     assert len(read(path)) == sentences
     assert len(read(path, subtrees=True)) == phrases
+
+
+def test_training_is_on_sentences_however_short_and_on_phrases_of_four_words(tmp_path):
+    text = "(3 (2 a) (1 (0 (2 b) (2 c)) (4 (2 d) (2 e))))\n(2 (2 f) (1 g))\n(4 h)\n"
+    (tmp_path / "f").write_text(text)
+    found = [(" ".join(example.words), example.label) for example in read_train(tmp_path / "f")]
+    assert found == [("a b c d e", 3), ("b c d e", 1), ("f g", 2), ("h", 4)]
+
+
+# Text to be labelled
+
+
+def test_text_to_be_labelled_is_a_sentence_a_line(tmp_path):
+    (tmp_path / "f").write_text("It shines. Mostly.\n\n( 4 stars )\nDull , dull .\n")
+    assert read_new(tmp_path / "f") == [
+        Example(("It", "shines", ".", "Mostly", "."), 2, f"{tmp_path}/f:1"),
+        Example(("(", "4", "stars", ")"), 2, f"{tmp_path}/f:3"),
+        Example(("Dull", ",", "dull", "."), 2, f"{tmp_path}/f:4"),
+    ]
+
+
+def test_of_trees_the_words_are_labelled_anew(tmp_path):
+    trees = read_text(tmp_path, SST5)
+    assert read_new(tmp_path / "f") == [example._replace(label=2) for example in trees]
+
+
+def test_a_flaw_in_trees_does_not_make_them_sentences(tmp_path):
+    (tmp_path / "f").write_text("(3 (2 a) (2 b))\n(3 (2 a)\n(7 a)\n(1 c)\n")
+    with pytest.raises(DataError, match="f:2: 1 brackets are never closed"):
+        read_new(tmp_path / "f")
+
+
+def test_no_text_to_be_labelled_is_refused(tmp_path):
+    (tmp_path / "f").write_text(" \n")
+    with pytest.raises(DataError, match="there are no sentences; expected one or more"):
+        read_new(tmp_path / "f")

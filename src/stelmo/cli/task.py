@@ -1,0 +1,199 @@
+"""`stelmo task`: one of the paper's six tasks, trained and scored, with or without ELMo; or a trained one, used."""
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from stelmo.cli import screen
+from stelmo.cli.models import ModelName, loaded
+from stelmo.config import ElmoSettings, TaskSettings, help_of
+from stelmo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from stelmo.tasks.loop import Report, Watch
+    from stelmo.tasks.results import Results
+    from stelmo.tasks.splits import Skipped
+
+EXAMPLE = (
+    "Example: `stelmo task ner --data wnut17 --to run --vectors glove.6B.100d.txt --seeds 3`; then "
+    "`stelmo task ner --predict run news.txt`"
+)
+STOPPED = 130
+SECONDS_BETWEEN_LINES = 10.0
+
+
+def _elmo(name: str) -> str:
+    return f"{help_of(ElmoSettings, name)}; unset: the paper's for the task."
+
+
+def task(
+    name: Annotated[str, typer.Argument(metavar="TASK", help="squad, snli, srl, coref, ner or sst5.")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="With --predict: the text to answer on.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with train, dev and (if any) test files.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="Run folder; the same command again goes on where it stopped.")
+    ] = None,
+    predict: Annotated[Path | None, typer.Option(metavar="RUN", help="Use a trained task on FILE.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="With --predict: where answers go.")] = None,
+    size: Annotated[str, typer.Option(help="cpu (minutes on one core, data sampled) or paper.")] = "cpu",
+    model: ModelName = None,
+    elmo: Annotated[str | None, typer.Option(help=_elmo("placement"))] = None,
+    layers: Annotated[str | None, typer.Option(help=_elmo("layers"))] = None,
+    l2: Annotated[float | None, typer.Option("--lambda", help=_elmo("l2"))] = None,
+    dropout: Annotated[float | None, typer.Option("--elmo-dropout", help=_elmo("dropout"))] = None,
+    layer_norm: Annotated[bool | None, typer.Option("--layer-norm/--no-layer-norm", help=_elmo("layer_norm"))] = None,
+    finetune: Annotated[bool, typer.Option("--finetune", help=help_of(ElmoSettings, "finetune"))] = False,
+    vectors: Annotated[
+        str, typer.Option(help="Static vectors: a GloVe or word2vec file, a folder with .npy, trained, random or none.")
+    ] = "random",
+    seeds: Annotated[int, typer.Option(min=1, help="Networks to train, from seeds 0, 1, …")] = 1,
+    fraction: Annotated[float, typer.Option(help="Share of the training examples to learn from.")] = 1.0,
+    cache: Annotated[Path | None, typer.Option(help="Folder of computed layers, to share between runs.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave flawed examples out, and count them.")] = False,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads; one lets two runs go side by side.")] = 1,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help=f"{', '.join(TaskSettings.model_fields)}; size.hidden …"),
+    ] = None,
+) -> None:
+    """Train and score one of the paper's tasks, or answer on text with a trained one."""
+    import torch
+
+    torch.set_num_threads(threads)
+    if predict is not None:
+        _answer(name, predict, file, output, model)
+        return
+    if data is None or to is None or file is not None:
+        raise ConfigError("task: expected --data DIR --to RUN to train, or --predict RUN FILE to answer")
+    chosen = {"placement": elmo, "layers": layers, "l2": l2, "dropout": dropout, "layer_norm": layer_norm}
+    settings = {key: value for key, value in chosen.items() if value is not None} | {"finetune": finetune}
+    _train(name, size, settings, set_ or [], vectors, fraction, data, to, range(seeds), model, cache, skip_bad)
+
+
+def _train(
+    name: str,
+    size: str,
+    elmo: dict[str, Any],
+    words: list[str],
+    vectors: str,
+    fraction: float,
+    data: Path,
+    to: Path,
+    seeds: range,
+    model: str | None,
+    cache: Path | None,
+    skip_bad: bool,
+) -> None:
+    from stelmo.tasks import experiment, plan
+    from stelmo.tasks.splits import Skipped
+
+    chosen = plan.make(name, size, elmo, words, vectors, fraction)
+    skipped = Skipped() if skip_bad else None
+    bilm = None if chosen.elmo.placement == "none" else loaded(model)
+    try:
+        with watching() as watch:
+            results = experiment.run(chosen, data, to, seeds, bilm, model, cache, skipped, watch)
+    except KeyboardInterrupt:
+        results = None
+    _tell_skipped(skipped)
+    if results is None:
+        screen.complain("stopped; the same command goes on from the last finished epoch")
+        raise typer.Exit(STOPPED)
+    _tell(results, to)
+
+
+def _answer(name: str, run: Path, file: Path | None, output: Path | None, model: str | None) -> None:
+    from stelmo.tasks import predict
+
+    if file is None:
+        raise ConfigError("task: --predict without a file; expected --predict RUN FILE")
+    network = predict.read(run, name, model)
+    if output is not None:
+        typer.echo(f"{output}: {predict.file(network, file, output):,} answers")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        predict.file(network, file, Path(folder) / "answers")
+        typer.echo((Path(folder) / "answers").read_text(encoding="utf-8"), nl=False)
+
+
+def _tell(results: "Results", to: Path) -> None:
+    from stelmo.tasks.results import spread
+
+    parts = []
+    for split, scores in (("test", results.test), ("dev", results.dev)):
+        if scores:
+            mean, deviation = spread(scores)
+            parts.append(f"{split} {mean:.2f}" + (f" ± {deviation:.2f}" if deviation is not None else ""))
+    seeds = f"{len(results.seeds)} seeds" if len(results.seeds) > 1 else "1 seed"
+    typer.echo(f"{to}: {results.metric} {', '.join(parts)} ({seeds})")
+    for placement, mix in results.mixes.items():
+        shares = " ".join(f"{share:.2f}" for share in mix["weights"])
+        typer.echo(f"layers at the {placement}: {shares}, γ {mix['gamma']:.2f}")
+
+
+def _tell_skipped(skipped: "Skipped | None") -> None:
+    for reason, count in skipped.reasons.items() if skipped else ():
+        screen.note(f"left out {count:,} examples: {reason}")
+
+
+@contextmanager
+def watching() -> "Iterator[Watch]":
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines()
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield _Bar(bar)
+
+
+class _Bar:
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("reading", total=1.0, figures="")
+
+    def embedded(self, tokens: int, of: int) -> None:
+        self._bar.update(self._task, description="ELMo's layers", completed=tokens / of, figures=f"{tokens:,} tokens")
+
+    def step(self, report: "Report") -> None:
+        done = (report.epoch - 1 + report.share) / report.epochs
+        self._bar.update(self._task, description="training", completed=done, figures=_figures(report))
+
+    def say(self, message: str) -> None:
+        screen.note(message)
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def embedded(self, tokens: int, of: int) -> None:
+        self._line(f"ELMo's layers: {tokens:,} of {of:,} tokens")
+
+    def step(self, report: "Report") -> None:
+        self._line(f"training: {_figures(report)}")
+
+    def say(self, message: str) -> None:
+        screen.note(message)
+
+    def _line(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self._last >= SECONDS_BETWEEN_LINES:
+            self._last = now
+            print(text, file=sys.stderr, flush=True)
+
+
+def _figures(report: "Report") -> str:
+    best = "" if report.best is None else f", best {report.best:.2f} on dev"
+    epoch = f"epoch {report.epoch} of at most {report.epochs}, {report.share:.0%}"
+    return f"seed {report.seed}, {epoch}, loss {report.loss:.3f}{best}"

@@ -1,0 +1,96 @@
+"""Spans of a document: which may be mentions, which are kept, who goes with whom. Knows no network.
+
+W words of a document, S candidates, M mentions kept, K spans a word (in order of their width), P pairs.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from stelmo.tasks.coref.data import Clusters, Example, Span
+
+NO_CLUSTER = -1
+
+
+def candidates(lengths: Sequence[int], widest: int) -> Tensor:
+    """(W, K): may a span of K + 1 words begin here? It must not leave its sentence."""
+    left_W = torch.cat([torch.arange(length, 0, -1) for length in lengths])
+    return torch.arange(widest) < left_W[:, None]
+
+
+def pruned(spans: Sequence[Span], scores: Sequence[float], keep: int) -> list[int]:
+    """The places of the best spans, in the order of the document; one that crosses a better one is left out."""
+    kept: list[int] = []
+    crossing = _Crossing()
+    for place in sorted(range(len(spans)), key=lambda place: -scores[place]):
+        if len(kept) == keep:
+            break
+        if not crossing.with_any(spans[place]):
+            crossing.add(spans[place])
+            kept.append(place)
+    return sorted(kept, key=lambda place: spans[place])
+
+
+class _Crossing:
+    """Spans accepted so far; whether another begins inside one and ends outside it, or the other way round."""
+
+    def __init__(self) -> None:
+        self._last_end: dict[int, int] = {}  # of the spans that begin at a word
+        self._first_start: dict[int, int] = {}  # of the spans that end at a word
+
+    def add(self, span: Span) -> None:
+        start, end = span
+        self._last_end[start] = max(end, self._last_end.get(start, end))
+        self._first_start[end] = min(start, self._first_start.get(end, start))
+
+    def with_any(self, span: Span) -> bool:
+        start, end = span
+        return any(
+            self._last_end.get(inside + 1, end) > end or self._first_start.get(inside, start) < start
+            for inside in range(start, end)
+        )
+
+
+def pairs(mentions: int, antecedents: int) -> tuple[Tensor, Tensor]:
+    """Each mention with the mentions that come right before it: (P,) and (P,)."""
+    later_MK = torch.arange(mentions)[:, None].expand(-1, min(antecedents, mentions - 1))
+    earlier_MK = later_MK - torch.arange(1, later_MK.shape[1] + 1)
+    real_MK = earlier_MK >= 0
+    return later_MK[real_MK], earlier_MK[real_MK]
+
+
+def cluster_numbers(spans: Iterable[Span], clusters: Clusters) -> list[int]:
+    number = {span: number for number, cluster in enumerate(clusters) for span in cluster}
+    return [number.get(span, NO_CLUSTER) for span in spans]
+
+
+def linked(mentions: Sequence[Span], antecedents: Sequence[int | None], alone: Sequence[bool]) -> Clusters:
+    """Chains of antecedents → clusters. A mention of no chain is a cluster where it may stand `alone`, else nothing."""
+    clusters: list[list[int]] = []
+    of: list[list[int]] = []
+    for mention, antecedent in enumerate(antecedents):
+        if antecedent is None:
+            clusters.append([])
+        of.append(clusters[-1] if antecedent is None else of[antecedent])
+        of[-1].append(mention)
+    return tuple(
+        frozenset(mentions[mention] for mention in cluster)
+        for cluster in clusters
+        if len(cluster) > 1 or alone[cluster[0]]
+    )
+
+
+def cut(example: Example, first: int, count: int) -> Example:
+    """So many sentences from a first one on, and the mentions that lie in them."""
+    chosen = slice(first, first + count)
+    start = sum(map(len, example.sentences[:first]))
+    end = start + sum(map(len, example.sentences[chosen]))
+    inside = (
+        frozenset((a - start, b - start) for a, b in cluster if start <= a and b < end) for cluster in example.clusters
+    )
+    return example._replace(
+        sentences=example.sentences[chosen],
+        speakers=example.speakers[chosen],
+        clusters=tuple(cluster for cluster in inside if cluster),
+    )

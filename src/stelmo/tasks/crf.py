@@ -1,0 +1,148 @@
+"""Scores of each tag at each token → the likelihood of tags, and the best tags that are legal. Knows no task.
+
+BIO    every span begins with B-X and goes on with I-X
+BIOUL  a span of one token is U-X; a longer one is B-X, I-X …, L-X
+
+B sentences, T tokens, Y tags. A transition is [from, to]. Every sentence has a token, and padding is behind its end.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from stelmo.tasks.layers import lengths
+from stelmo.tasks.spans import spans
+
+Scheme = Literal["BIO", "BIOUL"]
+
+
+# Tags
+
+
+class Legal(NamedTuple):
+    """True where the scheme lets a tag follow another, begin a sentence, end one."""
+
+    transitions_YY: Tensor
+    start_Y: Tensor
+    end_Y: Tensor
+
+
+def legal(tags: Sequence[str], scheme: Scheme) -> Legal:
+    """A sentence begins and ends as if O stood around it."""
+    follows = _follows_in_bioul if scheme == "BIOUL" else _follows_in_bio
+    return Legal(
+        torch.tensor([[follows(before, tag) for tag in tags] for before in tags]),
+        torch.tensor([follows("O", tag) for tag in tags]),
+        torch.tensor([follows(tag, "O") for tag in tags]),
+    )
+
+
+def _follows_in_bio(before: str, tag: str) -> bool:
+    return tag[0] != "I" or (before[0] in "BI" and before[2:] == tag[2:])
+
+
+def _follows_in_bioul(before: str, tag: str) -> bool:
+    inside, goes_on = before[0] in "BI", tag[0] in "IL"
+    return inside == goes_on and (not inside or before[2:] == tag[2:])
+
+
+def bioul(tags: Sequence[str]) -> list[str]:
+    """BIO → BIOUL."""
+    told = list(tags)
+    for start, end, label in spans(tags):
+        told[end - 1] = f"L-{label}" if end - start > 1 else f"U-{label}"
+    return told
+
+
+def bio_of(tags: Sequence[str]) -> list[str]:
+    """Legal BIOUL → BIO."""
+    return [{"U": "B", "L": "I"}.get(tag[0], tag[0]) + tag[1:] for tag in tags]
+
+
+# Paths
+
+
+def path_score(
+    scores_BTY: Tensor, path_BT: Tensor, mask_BT: Tensor, transitions_YY: Tensor, start_Y: Tensor, end_Y: Tensor
+) -> Tensor:
+    """(B,): the sum of a path's scores, transitions, start and end. Behind a sentence's end the path may be any tag."""
+    emitted_BT = scores_BTY.gather(2, path_BT[:, :, None])[:, :, 0]
+    moved_BT = transitions_YY[path_BT[:, :-1], path_BT[:, 1:]]
+    last_B = path_BT.gather(1, lengths(mask_BT)[:, None] - 1)[:, 0]
+    inside = torch.where(mask_BT, emitted_BT, 0.0).sum(1) + torch.where(mask_BT[:, 1:], moved_BT, 0.0).sum(1)
+    return inside + start_Y[path_BT[:, 0]] + end_Y[last_B]
+
+
+def log_partition(
+    scores_BTY: Tensor, mask_BT: Tensor, transitions_YY: Tensor, start_Y: Tensor, end_Y: Tensor
+) -> Tensor:
+    """(B,): log Σ exp(score) over all paths, by the forward algorithm."""
+    total_BY = start_Y + scores_BTY[:, 0]
+    for t in range(1, scores_BTY.shape[1]):
+        grown_BY = (total_BY[:, :, None] + transitions_YY).logsumexp(1) + scores_BTY[:, t]
+        total_BY = torch.where(mask_BT[:, t, None], grown_BY, total_BY)
+    return (total_BY + end_Y).logsumexp(1)
+
+
+def viterbi(
+    scores_BTY: Tensor, mask_BT: Tensor, transitions_YY: Tensor, start_Y: Tensor, end_Y: Tensor
+) -> list[list[int]]:
+    """The path of the highest score of each sentence, as long as it is. What is −∞ is not taken."""
+    best_BY = start_Y + scores_BTY[:, 0]
+    stay_BY = torch.arange(best_BY.shape[1], device=best_BY.device).expand_as(best_BY)
+    pointers: list[Tensor] = []
+    for t in range(1, scores_BTY.shape[1]):
+        reached_BY, from_BY = (best_BY[:, :, None] + transitions_YY).max(1)
+        real_B1 = mask_BT[:, t, None]
+        pointers.append(torch.where(real_B1, from_BY, stay_BY))
+        best_BY = torch.where(real_B1, reached_BY + scores_BTY[:, t], best_BY)
+    return _traced((best_BY + end_Y).argmax(1), pointers, lengths(mask_BT))
+
+
+def _traced(last_B: Tensor, pointers: Sequence[Tensor], lengths_B: Tensor) -> list[list[int]]:
+    """Back from the last tags. Padding points to itself, so that a short sentence waits for its end."""
+    path = [last_B]
+    for from_BY in reversed(pointers):
+        path.append(from_BY.gather(1, path[-1][:, None])[:, 0])
+    paths_BT = torch.stack(path[::-1], 1)
+    return [tags[:length] for tags, length in zip(paths_BT.tolist(), lengths_B.tolist(), strict=True)]
+
+
+class Crf(nn.Module):
+    """A conditional random field over the tags of a sentence (Lafferty et al. 2001).
+
+    The likelihood is over all paths; the scheme only bounds what is decoded, as in the paper.
+    """
+
+    legal_YY: Tensor
+    legal_start_Y: Tensor
+    legal_end_Y: Tensor
+
+    def __init__(self, tags: Sequence[str], scheme: Scheme) -> None:
+        super().__init__()
+        self.transitions_YY = nn.Parameter(nn.init.xavier_normal_(torch.empty(len(tags), len(tags))))
+        self.start_Y = nn.Parameter(torch.randn(len(tags)))
+        self.end_Y = nn.Parameter(torch.randn(len(tags)))
+        for name, allowed in zip(("legal_YY", "legal_start_Y", "legal_end_Y"), legal(tags, scheme), strict=True):
+            self.register_buffer(name, allowed, persistent=False)
+
+    def loss(self, scores_BTY: Tensor, path_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        """(B,): −log p(path)."""
+        moves = (self.transitions_YY, self.start_Y, self.end_Y)
+        return log_partition(scores_BTY, mask_BT, *moves) - path_score(scores_BTY, path_BT, mask_BT, *moves)
+
+    def decode(self, scores_BTY: Tensor, mask_BT: Tensor) -> list[list[int]]:
+        """The best legal path of each sentence."""
+        return viterbi(
+            scores_BTY,
+            mask_BT,
+            _only(self.transitions_YY, self.legal_YY),
+            _only(self.start_Y, self.legal_start_Y),
+            _only(self.end_Y, self.legal_end_Y),
+        )
+
+
+def _only(scores: Tensor, allowed: Tensor) -> Tensor:
+    return scores.masked_fill(~allowed, -torch.inf)

@@ -1,0 +1,101 @@
+"""Sentences → BIO tags: letters and words, two biLSTMs, a CRF (Lample et al. 2016; Peters et al. 2017). Knows no files.
+
+B sentences, T tokens, D width, Y tags. Inside, tags are BIOUL, which the CRF can tell more of; outside they are BIO.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from stelmo.config import Positive, Settings, Share
+from stelmo.tasks.crf import Crf, bio_of, bioul
+from stelmo.tasks.layers import BiRnn, CharCnn, VariationalDropout, characters_of
+from stelmo.tasks.ner.data import Example, Prediction
+from stelmo.tasks.spans import spans
+from stelmo.tasks.words import WordReader, enriched
+
+
+class Size(Settings):
+    character_embedding: Positive = Field(16, description="width of a character's vector")
+    filters: tuple[tuple[Positive, Positive], ...] = Field(((3, 128),), description="over characters: (width, count)")
+    hidden: tuple[Positive, ...] = Field((200, 100), description="units a direction of each biLSTM", min_length=1)
+    dropout: Share = Field(0.5, description="at the input of each biLSTM, the same for all tokens of a sentence")
+
+
+SIZES = {"paper": Size(), "cpu": Size(filters=((3, 50),), hidden=(100, 50))}
+RECIPES: dict[str, dict[str, Any]] = {
+    "paper": {
+        "optimizer": "adam",
+        "lr": 0.001,
+        "batch": 64,
+        "epochs": 75,
+        "patience": 25,
+        "clip": 5.0,
+        "tuned_vectors": True,
+    },
+    "cpu": {
+        "optimizer": "adam",
+        "lr": 0.002,
+        "batch": 32,
+        "epochs": 15,
+        "patience": 5,
+        "clip": 5.0,
+        "tuned_vectors": True,
+        "train_examples": 4000,
+        "dev_examples": 1000,
+    },
+}
+ELMO: dict[str, Any] = {"placement": "input", "l2": 0.1, "dropout": 0.5, "layer_norm": False}
+METRIC = "f1"
+
+RARE = 2  # a character seen less often is unknown, so that there is something to learn of unknown ones
+
+
+def sentences(example: Example) -> list[tuple[str, ...]]:
+    return [example.words]
+
+
+def inventory(examples: Sequence[Example], size: Size) -> dict[str, list[str]]:
+    types = sorted({span.label for example in examples for span in spans(example.tags)})
+    return {
+        "tags": ["O", *(f"{part}-{kind}" for kind in types for part in "BIUL")],
+        "characters": characters_of((example.words for example in examples), RARE),
+    }
+
+
+class Tagger(nn.Module):
+    def __init__(self, words: WordReader, inventory: Mapping[str, list[str]], size: Size) -> None:
+        super().__init__()
+        self.words, self.tags = words, tuple(inventory["tags"])
+        self.characters = CharCnn(inventory["characters"], size.character_embedding, size.filters)
+        widths = [words.width + self.characters.width, *(2 * hidden for hidden in size.hidden)]
+        self.encoder = nn.ModuleList(BiRnn(width, hidden) for width, hidden in zip(widths, size.hidden, strict=False))
+        self.dropout = VariationalDropout(size.dropout)
+        self.projection = nn.Linear(widths[-1] + words.output_width, len(self.tags))
+        self.crf = Crf(self.tags, "BIOUL")
+
+    def loss(self, examples: Sequence[Example]) -> Tensor:
+        scores_BTY, mask_BT = self._scores(examples)
+        number = {tag: index for index, tag in enumerate(self.tags)}
+        paths = [torch.tensor([number[tag] for tag in bioul(example.tags)]) for example in examples]
+        path_BT = nn.utils.rnn.pad_sequence(paths, batch_first=True).to(mask_BT.device)
+        return self.crf.loss(scores_BTY, path_BT, mask_BT).mean()
+
+    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        paths = self.crf.decode(*self._scores(examples))
+        return [tuple(bio_of([self.tags[number] for number in path])) for path in paths]
+
+    def _scores(self, examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
+        """(B, T, Y), and which tokens are real."""
+        sentences = [example.words for example in examples]
+        read = self.words(sentences)
+        h_BTD = torch.cat([read.x_BTD, self.characters(sentences)], -1)
+        for layer in self.encoder:
+            h_BTD = layer(self.dropout(h_BTD), read.mask_BT)
+        return self.projection(enriched(h_BTD, read)), read.mask_BT
+
+
+Net = Tagger

@@ -1,0 +1,174 @@
+"""Question and passage → the words that answer: the reader of Clark and Gardner (2018). Knows no files.
+
+B questions, T tokens of the passage, S of the question, D width, H = twice the units of a GRU, K tokens of an answer.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from stelmo.config import Positive, Settings, Share
+from stelmo.tasks.layers import BiRnn, CharCnn, Trilinear, VariationalDropout, characters_of, masked_softmax
+from stelmo.tasks.squad.data import Example, Prediction
+from stelmo.tasks.words import WordReader, enriched
+
+
+class Size(Settings):
+    """Clark and Gardner's settings for SQuAD, with which Peters et al. (2018) ran theirs."""
+
+    hidden: Positive = Field(90, description="units of each GRU direction; other layers are twice as wide")
+    dropout: Share = Field(0.2, description="before each GRU and each attention, one mask for a passage")
+    character_embedding: Positive = Field(20, description="width of a character's vector")
+    character_filters: Positive = Field(100, description="filters over five characters each")
+    character_minimum: Positive = Field(49, description="how often training has a character that is told apart")
+    character_dropout: Share = Field(0.2, description="of the characters' vectors")
+    word_characters: Positive = Field(14, description="characters read of a word")
+    answer_tokens: Positive = Field(17, description="tokens of an answer at most")
+    train_tokens: Positive | None = Field(
+        None, description="tokens read of a passage in training; a question answered behind them teaches nothing"
+    )
+
+
+SIZES = {
+    "paper": Size(),
+    "cpu": Size(hidden=40, character_embedding=12, character_filters=30, train_tokens=150),
+}
+RECIPES: dict[str, dict[str, Any]] = {
+    "paper": {
+        "optimizer": "adadelta", "lr": 1.0, "batch": 45, "epochs": 24, "patience": None, "clip": None,
+        "average": 0.999,
+    },
+    "cpu": {
+        "optimizer": "adam", "lr": 2e-3, "batch": 32, "epochs": 5, "patience": None, "clip": 5.0,
+        "train_examples": 5_000, "dev_examples": 1_000,
+    },
+}  # fmt: skip
+ELMO: dict[str, Any] = {"placement": "both", "l2": 0.0, "dropout": 0.5, "layer_norm": False}
+METRIC = "f1"
+FILTER_WIDTH = 5
+
+
+def sentences(example: Example) -> list[tuple[str, ...]]:
+    """ELMo reads the passage as one sequence, so that a pronoun's vector knows the sentence before."""
+    return [example.passage.tokens, example.question]
+
+
+def inventory(examples: Sequence[Example], size: Size) -> dict[str, list[str]]:
+    """Each passage counts once, however many questions are about it."""
+    passages = {id(example.passage): example.passage.tokens for example in examples}
+    seen = [*passages.values(), *(example.question for example in examples)]
+    return {"characters": characters_of(seen, size.character_minimum)}
+
+
+class BiAttention(nn.Module):
+    """What the question has for each word of the passage, and what of the passage the question asks for."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width, self.likeness = 4 * width, Trilinear(width)
+
+    def forward(self, p_BTD: Tensor, p_mask_BT: Tensor, q_BSD: Tensor, q_mask_BS: Tensor) -> Tensor:
+        """(B, T, 4D)"""
+        scores_BTS = self.likeness(p_BTD, q_BSD)
+        asked_BTD = masked_softmax(scores_BTS, q_mask_BS[:, None]) @ q_BSD
+        best_BT = scores_BTS.masked_fill(~q_mask_BS[:, None], torch.finfo(scores_BTS.dtype).min).amax(2)
+        gist_B1D = masked_softmax(best_BT, p_mask_BT)[:, None] @ p_BTD
+        return torch.cat([p_BTD, asked_BTD, p_BTD * asked_BTD, gist_B1D * asked_BTD], -1)
+
+
+class SelfAttention(nn.Module):
+    """What the rest of the passage has for each of its words."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width, self.likeness = 3 * width, Trilinear(width)
+
+    def forward(self, p_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+        """(B, T, 3D)"""
+        itself_TT = torch.eye(p_BTD.shape[1], dtype=torch.bool, device=p_BTD.device)
+        rest_BTD = masked_softmax(self.likeness(p_BTD, p_BTD), mask_BT[:, None] & ~itself_TT) @ p_BTD
+        return torch.cat([p_BTD, rest_BTD, p_BTD * rest_BTD], -1)
+
+
+class Reader(nn.Module):
+    """Reads both texts, then the passage in the light of the question, then in its own light; points at two words."""
+
+    def __init__(self, words: WordReader, inventory: Mapping[str, list[str]], size: Size) -> None:
+        super().__init__()
+        self.words, self.size, wide = words, size, 2 * size.hidden
+        self.characters = CharCnn(
+            inventory["characters"],
+            size.character_embedding,
+            [(FILTER_WIDTH, size.character_filters)],
+            size.character_dropout,
+            size.word_characters,
+        )
+        self.dropout = VariationalDropout(size.dropout)
+        self.encoder = BiRnn(words.width + self.characters.width, size.hidden, kind="gru")
+        self.attention = BiAttention(wide + words.output_width)
+        self.merged = nn.Sequential(nn.Linear(self.attention.width, wide), nn.ReLU())
+        self.rereader = BiRnn(wide, size.hidden, kind="gru")
+        self.self_attention = SelfAttention(wide)
+        self.self_merged = nn.Sequential(nn.Linear(self.self_attention.width, wide), nn.ReLU())
+        self.start_reader = BiRnn(wide, size.hidden, kind="gru")
+        self.end_reader = BiRnn(2 * wide, size.hidden, kind="gru")
+        self.start, self.end = nn.Linear(wide, 1), nn.Linear(wide, 1)
+
+    def loss(self, examples: Sequence[Example]) -> Tensor:
+        """Of the first answer's two ends; the mean over the questions whose answer is in what was read."""
+        start_BT, end_BT = self(examples, self.size.train_tokens)
+        tokens, ends = start_BT.shape[1], [(e.answers[0].first, e.answers[0].last) for e in examples]
+        rows = [row for row, (_, last) in enumerate(ends) if last < tokens]
+        gold_2B = torch.tensor([ends[row] for row in rows], device=start_BT.device, dtype=torch.long).view(-1, 2).T
+        losses = [
+            nn.functional.cross_entropy(scores_BT[rows], gold_B, reduction="sum")
+            for scores_BT, gold_B in zip((start_BT, end_BT), gold_2B, strict=True)
+        ]
+        return (losses[0] + losses[1]) / max(1, len(rows))
+
+    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        """Passages are read whole, whatever was cut in training."""
+        start_BT, end_BT = self(examples, None)
+        spans = best_spans(start_BT, end_BT, self.size.answer_tokens)
+        return [example.passage.between(*span) for example, span in zip(examples, spans, strict=True)]
+
+    def forward(self, examples: Sequence[Example], longest: int | None) -> tuple[Tensor, Tensor]:
+        """How well an answer starts and ends at each token, (B, T) each; the lowest number where there is none."""
+        p_BTD, p_mask_BT = self._encoded([example.passage.tokens for example in examples], longest)
+        q_BSD, q_mask_BS = self._encoded([example.question for example in examples], None)
+        drop = self.dropout
+        p_BTH = self.merged(self.attention(drop(p_BTD), p_mask_BT, drop(q_BSD), q_mask_BS))
+        reread_BTH = self.rereader(drop(p_BTH), p_mask_BT)
+        p_BTH = p_BTH + self.self_merged(self.self_attention(drop(reread_BTH), p_mask_BT))
+        start_BTH = self.start_reader(drop(p_BTH), p_mask_BT)
+        end_BTH = self.end_reader(drop(torch.cat([p_BTH, start_BTH], -1)), p_mask_BT)
+        ends = ((self.start, start_BTH), (self.end, end_BTH))
+        start_BT, end_BT = (_masked(score(h_BTH).squeeze(2), p_mask_BT) for score, h_BTH in ends)
+        return start_BT, end_BT
+
+    def _encoded(self, sentences: Sequence[Sequence[str]], longest: int | None) -> tuple[Tensor, Tensor]:
+        """One encoder for both texts. ELMo's vectors are those of the whole passage, also where it is cut."""
+        read = self.words(sentences)
+        elmo_BTE = None if read.elmo_BTE is None else read.elmo_BTE[:, :longest]
+        read = read._replace(x_BTD=read.x_BTD[:, :longest], mask_BT=read.mask_BT[:, :longest], elmo_BTE=elmo_BTE)
+        characters_BTF = self.characters([sentence[:longest] for sentence in sentences])
+        x_BTD = self.dropout(torch.cat([read.x_BTD, characters_BTF], -1))
+        return enriched(self.encoder(x_BTD, read.mask_BT), read), read.mask_BT
+
+
+def best_spans(start_BT: Tensor, end_BT: Tensor, longest: int) -> list[tuple[int, int]]:
+    """The first and the last token of the likeliest answer of at most `longest` tokens."""
+    behind_BTK = nn.functional.pad(end_BT, (0, longest - 1), value=float("-inf")).unfold(1, longest, 1)
+    best_B = (start_BT[:, :, None] + behind_BTK).flatten(1).argmax(1)
+    firsts_B, further_B = best_B // longest, best_B % longest
+    return list(zip(firsts_B.tolist(), (firsts_B + further_B).tolist(), strict=True))
+
+
+def _masked(scores_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    return scores_BT.masked_fill(~mask_BT, torch.finfo(scores_BT.dtype).min)
+
+
+Net = Reader

@@ -1,0 +1,108 @@
+"""Words and one marked predicate → a BIO tag a word: a deep alternating LSTM (He et al. 2017). Knows no files.
+
+There is no score for a step from tag to tag: tags are learned one by one, and only the decoding sees to it that they
+are well formed. B frames, T tokens, D width of the input, H hidden units, Y labels.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from stelmo.config import Positive, Settings, Share
+from stelmo.tasks import crf
+from stelmo.tasks.srl.data import Example, Prediction
+from stelmo.tasks.srl.lstm import AlternatingLstm
+from stelmo.tasks.words import WordReader, enriched
+
+
+class Size(Settings):
+    """The defaults are the paper's."""
+
+    predicate: Positive = Field(100, description="width of the vector that says whether a word is the predicate")
+    hidden: Positive = Field(300, description="hidden units of each layer")
+    layers: Positive = Field(8, description="layers, by turns forwards and backwards")
+    dropout: Share = Field(0.1, description="recurrent dropout, one mask a sentence")
+
+
+SIZES = {"paper": Size(), "cpu": Size(predicate=32, hidden=64)}
+
+RECIPES: dict[str, dict[str, Any]] = {
+    "paper": {
+        "optimizer": "adadelta",
+        "lr": 1.0,
+        "batch": 80,
+        "epochs": 500,
+        "patience": 200,
+        "clip": None,
+        "clip_value": 1.0,
+        "tuned_vectors": True,
+    },
+    # A run has about a thousand steps, in which Adadelta hardly gets going.
+    "cpu": {
+        "optimizer": "adam",
+        "lr": 0.003,
+        "batch": 64,
+        "epochs": 12,
+        "patience": 4,
+        "plateau": 2,
+        "clip": 1.0,
+        "train_examples": 5000,
+        "dev_examples": 800,
+        "test_examples": 2400,
+    },
+}
+
+ELMO: dict[str, Any] = {"placement": "input", "l2": 0.001, "dropout": 0.1, "layer_norm": False}
+
+METRIC = "f1"
+
+
+def sentences(example: Example) -> list[tuple[str, ...]]:
+    return [example.words]
+
+
+def inventory(examples: Sequence[Example], size: Size) -> dict[str, list[str]]:
+    return {"labels": sorted({tag for example in examples for tag in example.tags} | {"O"})}
+
+
+class RoleTagger(nn.Module):
+    transitions_YY: Tensor
+    start_Y: Tensor
+    end_Y: Tensor
+
+    def __init__(self, words: WordReader, inventory: Mapping[str, list[str]], size: Size) -> None:
+        super().__init__()
+        self.words, self.labels = words, inventory["labels"]
+        self._numbers = {label: number for number, label in enumerate(self.labels)}
+        self.predicate = nn.Embedding(2, size.predicate)
+        self.lstm = AlternatingLstm(words.width + size.predicate, size.hidden, size.layers, size.dropout)
+        self.label = nn.Linear(size.hidden + words.output_width, len(self.labels))
+        for name, legal in crf.legal(self.labels, "BIO")._asdict().items():
+            self.register_buffer(name, torch.where(legal, 0.0, -torch.inf), persistent=False)
+
+    def forward(self, examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
+        """log p of each label at each token (B, T, Y), and where there are tokens (B, T)."""
+        read = self.words([example.words for example in examples])
+        is_predicate_BT = torch.zeros_like(read.mask_BT, dtype=torch.long)
+        is_predicate_BT[range(len(examples)), [example.predicate for example in examples]] = 1
+        x_BTD = torch.cat([read.x_BTD, self.predicate(is_predicate_BT)], -1)
+        h_BTH = enriched(self.lstm(x_BTD, read.mask_BT), read)
+        return self.label(h_BTH).log_softmax(-1), read.mask_BT
+
+    def loss(self, examples: Sequence[Example]) -> Tensor:
+        """The mean over all tokens of −log p."""
+        logp_BTY, mask_BT = self(examples)
+        wanted_N = [self._numbers[tag] for example in examples for tag in example.tags]
+        return nn.functional.nll_loss(logp_BTY[mask_BT], torch.tensor(wanted_N, device=mask_BT.device))
+
+    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        """The likeliest tags that are well formed."""
+        logp_BTY, mask_BT = self(examples)
+        paths = crf.viterbi(logp_BTY, mask_BT, self.transitions_YY, self.start_Y, self.end_Y)
+        return [tuple(self.labels[number] for number in path) for path in paths]
+
+
+Net = RoleTagger

@@ -1,0 +1,118 @@
+"""Sentences → labels 0–4: the biattentive classification network (McCann et al. 2017). Knows no files.
+
+B sentences, T tokens, D width.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from stelmo.config import Positive, Settings, Share
+from stelmo.tasks.layers import BiRnn, feed_forward, masked_max, masked_mean, masked_softmax
+from stelmo.tasks.sst5.data import LABELS, Example, Prediction
+from stelmo.tasks.words import WordReader, enriched
+
+
+class Size(Settings):
+    word_dropout: Share = Field(0.5, description="of the words' vectors")
+    projected: Positive = Field(300, description="units of the layer between the words and the first biLSTM")
+    projected_dropout: Share = Field(0.25, description="behind that layer")
+    hidden: Positive = Field(300, description="units a direction of both biLSTMs")
+    pooled_dropout: Share = Field(0.1, description="of the pooled sentence")
+    classifier: tuple[tuple[Positive, Share], ...] = Field(
+        ((1200, 0.2), (600, 0.3)), description="ReLU layers before the labels: (units, dropout)"
+    )
+
+
+SIZES = {"paper": Size(), "cpu": Size(projected=100, hidden=64, classifier=((200, 0.2), (100, 0.3)))}
+RECIPES: dict[str, dict[str, Any]] = {
+    "paper": {"optimizer": "adam", "lr": 0.001, "batch": 100, "epochs": 20, "patience": 5, "clip": 5.0},
+    "cpu": {
+        "optimizer": "adam",
+        "lr": 0.001,
+        "batch": 50,
+        "epochs": 8,
+        "patience": 3,
+        "clip": 5.0,
+        "train_examples": 20_000,
+    },
+}
+ELMO: dict[str, Any] = {"placement": "both", "l2": 0.001, "dropout": 0.5, "layer_norm": False}
+METRIC = "accuracy"
+
+
+def sentences(example: Example) -> list[tuple[str, ...]]:
+    return [example.words]
+
+
+def inventory(examples: Sequence[Example], size: Size) -> dict[str, list[str]]:
+    """Nothing: the five labels are known, and words are the reader's."""
+    return {}
+
+
+class Bcn(nn.Module):
+    def __init__(self, words: WordReader, inventory: Mapping[str, list[str]], size: Size) -> None:
+        super().__init__()
+        self.words = words
+        self.word_dropout, self.pooled_dropout = nn.Dropout(size.word_dropout), nn.Dropout(size.pooled_dropout)
+        self.project = feed_forward(words.width, size.projected, 1, size.projected_dropout)
+        self.encoder = BiRnn(size.projected, size.hidden)
+        self.integrator = BiRnn(3 * (2 * size.hidden + words.output_width), size.hidden)
+        self.weigh = nn.Linear(2 * size.hidden, 1, bias=False)
+        self.classifier = _classifier(8 * size.hidden, size)
+
+    def loss(self, examples: Sequence[Example]) -> Tensor:
+        logits_BY = self._logits(examples)
+        labels_B = torch.tensor([example.label for example in examples], device=logits_BY.device)
+        return nn.functional.cross_entropy(logits_BY, labels_B)
+
+    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        labels: list[int] = self._logits(examples).argmax(1).tolist()
+        return labels
+
+    def _logits(self, examples: Sequence[Example]) -> Tensor:
+        """(B, 5)"""
+        read = self.words([example.words for example in examples])
+        x_BTD = self.project(self.word_dropout(read.x_BTD))
+        h_BTD = enriched(self.encoder(x_BTD, read.mask_BT), read)
+        h_BTD = self.integrator(compared(h_BTD, read.mask_BT), read.mask_BT)
+        logits_BY: Tensor = self.classifier(self.pooled_dropout(self._pooled(h_BTD, read.mask_BT)))
+        return logits_BY
+
+    def _pooled(self, h_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+        """(B, 4D): the highest, the lowest, the mean, and a mean whose weights are learned."""
+        weights_B1T = masked_softmax(self.weigh(h_BTD).transpose(1, 2), mask_BT[:, None])
+        return torch.cat(
+            [
+                masked_max(h_BTD, mask_BT),
+                -masked_max(-h_BTD, mask_BT),
+                masked_mean(h_BTD, mask_BT),
+                (weights_B1T @ h_BTD)[:, 0],
+            ],
+            1,
+        )
+
+
+def compared(h_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+    """[h ; h−c ; h∘c] (B, T, 3D), c being the sentence as each token attends to it.
+
+    The network was made for two texts that attend to each other; here both are the same one.
+    """
+    attention_BTT = masked_softmax(h_BTD @ h_BTD.transpose(1, 2), mask_BT[:, None])
+    context_BTD = attention_BTT @ h_BTD
+    return torch.cat([h_BTD, h_BTD - context_BTD, h_BTD * context_BTD], -1)
+
+
+def _classifier(width: int, size: Size) -> nn.Sequential:
+    """ReLU layers as in the ELMo paper, which did worse with the maxout layers of the original."""
+    steps: list[nn.Module] = []
+    for units, dropout in size.classifier:
+        steps.append(feed_forward(width, units, 1, dropout))
+        width = units
+    return nn.Sequential(*steps, nn.Linear(width, len(LABELS)))
+
+
+Net = Bcn

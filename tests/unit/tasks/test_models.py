@@ -1,0 +1,270 @@
+"""What holds for every task's network: it learns a few examples by heart, comes back from disk, and can be stopped."""
+
+import json
+
+import pytest
+import tiny
+import torch
+from unit.tasks import more_samples, samples
+
+from stelmo.errors import ConfigError, DataError, ModelError, OutputError
+from stelmo.store.runs import Run
+from stelmo.tasks import experiment, loop, plan, predict, results, saved, training
+from stelmo.tasks.loop import Silence
+from stelmo.tasks.splits import Skipped
+from stelmo.tasks.table import TASKS
+
+SAMPLES = {
+    "ner": samples.NER_COLUMNS,
+    "srl": samples.SRL_JSON,
+    "sst5": samples.SST5,
+    "snli": more_samples.SNLI_PLAIN,
+    # The sample's own answer is a part of a token, which no network can point at.
+    "squad": more_samples.SQUAD.replace('"text": "40"', '"text": "40-mile"'),
+    "coref": more_samples.COREF_2012,
+}
+NAMES = {
+    "ner": "conll", "srl": "jsonl", "sst5": "txt", "snli": "jsonl", "squad": "json", "coref": "conll",
+}  # fmt: skip
+SMALL = {  # of each network, as small as it still learns
+    "ner": ["size.filters=[[3, 8]]", "size.hidden=[12, 8]", "size.dropout=0"],
+    "srl": ["size.hidden=16", "size.layers=4", "size.dropout=0"],
+    "sst5": ["size.projected=12", "size.hidden=8", "size.classifier=[[16, 0.0]]", "size.word_dropout=0"],
+    "snli": ["size.hidden=12", "size.dropout=0", "size.attention_dropout=0"],
+    "squad": ["size.hidden=10", "size.dropout=0", "size.character_filters=6"],
+    "coref": ["size.hidden=12", "size.scorer=16", "size.spans=1", "size.dropout=0", "size.lexical_dropout=0"],
+}
+every_task = pytest.mark.parametrize("name", list(TASKS))
+
+
+class PowerCutError(Exception):
+    """What no run expects."""
+
+
+class StopsAt(Silence):
+    """Ends the run in the middle of an epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+
+    def step(self, report) -> None:
+        if report.epoch == self._epoch:
+            raise PowerCutError
+
+
+def folder(name, path):
+    path.mkdir()
+    for split in ("train", "dev", "test"):
+        (path / f"{split}.{NAMES[name]}").write_text(SAMPLES[name], encoding="utf-8")
+    return path
+
+
+def small(name, *words, **elmo):
+    return plan.make(name, "cpu", {"placement": "none", **elmo}, [*SMALL[name], "batch=8", "patience=50", *words])
+
+
+def trained(chosen, data, to, watch=None, model=None, seeds=(0,), cache=None):
+    return experiment.run(chosen, data, to, seeds, model, None, cache, None, watch or Silence())
+
+
+def weights_of(seed_folder):
+    from stelmo.store.folder import read_safetensors
+
+    return read_safetensors(seed_folder / "model" / saved.WEIGHTS)
+
+
+@every_task
+def test_a_few_examples_are_learned_by_heart(name, tmp_path):
+    chosen = small(name, "lr=0.01", "optimizer=adam", "plateau=50")
+    task, path = chosen.task, folder(name, tmp_path / "data")
+    materials = experiment.prepare(chosen, path, None, None, tmp_path / "layers", None, Silence())
+    network = experiment._network(chosen, materials, 0)
+    learner = training.Training(network.net, network.words, chosen.train, 0)
+    examples = materials.data.train
+    for _ in range(80):
+        network.net.train()
+        learner.step(examples)
+    predictions = loop.predict(network.net, task, examples, 8)
+    assert task.headline(task.score(predictions, examples)) == pytest.approx(100.0)
+
+
+@every_task
+def test_a_network_read_back_from_disk_answers_alike(name, tmp_path):
+    model = tiny.model()
+    chosen = small(name, "epochs=2", placement="both")
+    path = folder(name, tmp_path / "data")
+    trained(chosen, path, tmp_path / "run", model=model)
+    again = saved.read(tmp_path / "run" / "seed-0" / "model", open_model=lambda where: model)
+    examples = chosen.task.data.read(path / f"dev.{NAMES[name]}")
+    written = chosen.task.data.read_predictions(tmp_path / "run" / "seed-0" / "dev.predictions", examples)
+    assert loop.predict(again.net, chosen.task, examples, 8) == written
+
+
+@every_task
+def test_a_run_stopped_in_an_epoch_ends_in_the_same_bits(name, tmp_path):
+    chosen = small(name, "epochs=4", "plateau=1")
+    path = folder(name, tmp_path / "data")
+    whole = trained(chosen, path, tmp_path / "whole")
+    with pytest.raises(PowerCutError):
+        trained(chosen, path, tmp_path / "torn", StopsAt(3))
+    assert trained(chosen, path, tmp_path / "torn") == whole
+    first, second = (weights_of(tmp_path / run / "seed-0") for run in ("whole", "torn"))
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    logs = [Run(tmp_path / run / "seed-0").log.entries() for run in ("whole", "torn")]
+    assert logs[0] == logs[1]
+
+
+@every_task
+def test_unlabelled_text_is_answered_in_the_official_format(name, tmp_path):
+    chosen = small(name, "epochs=1")
+    path = folder(name, tmp_path / "data")
+    trained(chosen, path, tmp_path / "run")
+    network = predict.read(tmp_path / "run", name)
+    source = path / f"test.{NAMES[name]}"
+    count = predict.file(network, source, tmp_path / "answers")
+    examples = chosen.task.data.read_new(source)
+    assert count == len(examples)
+    assert len(chosen.task.data.read_predictions(tmp_path / "answers", examples)) == count
+
+
+@every_task
+@pytest.mark.parametrize("placement", ["input", "output", "both"])
+def test_elmo_reaches_the_loss_at_every_place(name, placement, tmp_path):
+    model = tiny.model()
+    chosen = small(name, placement=placement, dropout=0.0)
+    path = folder(name, tmp_path / "data")
+    materials = experiment.prepare(chosen, path, model, None, tmp_path / "layers", None, Silence())
+    network = experiment._network(chosen, materials, 0)
+    network.net.train()
+    network.net.loss(materials.data.train).backward()
+    assert set(network.words.mixes()) == ({"input", "output"} if placement == "both" else {placement})
+    for mix in network.words.mixes().values():
+        assert mix.scale.grad.abs() > 0
+        assert mix.logits.grad.abs().sum() > 0
+
+
+def test_the_run_folder_holds_what_it_promises(tmp_path):
+    chosen = small("sst5", "epochs=2", placement="both")
+    path = folder("sst5", tmp_path / "data")
+    found = trained(chosen, path, tmp_path / "run", model=tiny.model(), seeds=(0, 1))
+    assert results.read(tmp_path / "run") == found
+    assert found.seeds == (0, 1)
+    assert len(found.dev) == len(found.test) == 2
+    for seed in (0, 1):
+        names = {file.name for file in (tmp_path / "run" / f"seed-{seed}").iterdir()}
+        assert names >= {
+            "task.json", "log.jsonl", "model", "dev.predictions", "test.predictions", "mixes.json", "curve.svg",
+            "result.json",
+        }  # fmt: skip
+
+
+def test_finished_seeds_are_not_trained_again(tmp_path):
+    chosen = small("sst5", "epochs=2")
+    path = folder("sst5", tmp_path / "data")
+    trained(chosen, path, tmp_path / "run")
+    assert trained(chosen, path, tmp_path / "run", StopsAt(1)).seeds == (0,)
+    with pytest.raises(PowerCutError):
+        trained(chosen, path, tmp_path / "run", StopsAt(1), seeds=(0, 1))
+
+
+def test_a_run_of_other_settings_is_refused(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    trained(small("sst5", "epochs=1"), path, tmp_path / "run")
+    with pytest.raises(OutputError, match=r"train.lr is 0.001 there, 0.01 here"):
+        trained(small("sst5", "epochs=1", "lr=0.01"), path, tmp_path / "run")
+
+
+def test_the_reported_score_is_that_of_the_kept_predictions(tmp_path):
+    chosen = small("ner", "epochs=3", "lr=0.01")
+    path = folder("ner", tmp_path / "data")
+    found = trained(chosen, path, tmp_path / "run")
+    examples = chosen.task.data.read(path / "test.conll")
+    kept = chosen.task.data.read_predictions(tmp_path / "run" / "seed-0" / "test.predictions", examples)
+    assert chosen.task.score(kept, examples)["f1"] == pytest.approx(found.test[0])
+
+
+def test_a_running_average_is_what_is_scored_and_kept(tmp_path):
+    chosen = small("sst5", "epochs=3", "average=0.5", "lr=0.01")
+    path = folder("sst5", tmp_path / "data")
+    whole = trained(chosen, path, tmp_path / "whole")
+    with pytest.raises(PowerCutError):
+        trained(chosen, path, tmp_path / "torn", StopsAt(3))
+    assert trained(chosen, path, tmp_path / "torn") == whole
+    plain = small("sst5", "epochs=3", "lr=0.01")
+    trained(plain, path, tmp_path / "plain")
+    first, second = (weights_of(tmp_path / run / "seed-0") for run in ("whole", "plain"))
+    assert any(not torch.equal(first[key], second[key]) for key in first)
+
+
+def test_a_tuned_bilm_is_trained_along_and_kept(tmp_path):
+    model = tiny.model()
+    before = {key: tensor.clone() for key, tensor in model.bilm.state_dict().items()}
+    chosen = small("sst5", "epochs=2", "lr=0.01", placement="input", finetune=True)
+    trained(chosen, folder("sst5", tmp_path / "data"), tmp_path / "run", model=model)
+    kept = weights_of(tmp_path / "run" / "seed-0")
+    changed = [key for key in before if not torch.equal(before[key], kept[f"words.elmo.bilm.{key}"])]
+    assert changed
+    assert not (tmp_path / "run" / "layers").exists()
+
+
+def test_a_frozen_bilm_is_not_copied_into_the_task(tmp_path):
+    chosen = small("sst5", "epochs=1", placement="input")
+    trained(chosen, folder("sst5", tmp_path / "data"), tmp_path / "run", model=tiny.model())
+    assert not [key for key in weights_of(tmp_path / "run" / "seed-0") if "bilm" in key]
+
+
+def test_another_bilm_than_the_one_trained_with_is_refused(tmp_path):
+    chosen = small("sst5", "epochs=1", placement="input")
+    trained(chosen, folder("sst5", tmp_path / "data"), tmp_path / "run", model=tiny.model())
+    other = tiny.model()
+    other.bilm.encoder.table[1] += 1.0
+    with pytest.raises(ModelError, match="another biLM"):
+        saved.read(tmp_path / "run" / "seed-0" / "model", open_model=lambda where: other)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["lr=fast"], "lr: "),
+        (["speed=3"], "speed"),
+        (["size.wings=2"], "wings"),
+        (["size=3"], "a part of the size"),
+    ],
+)
+def test_a_wrong_setting_is_refused(words, message):
+    with pytest.raises(ConfigError, match=message):
+        plan.make("ner", words=words)
+
+
+def test_a_network_that_would_read_nothing_is_refused():
+    with pytest.raises(ConfigError, match="would read nothing"):
+        plan.make("ner", elmo={"placement": "output"}, vectors="none")
+
+
+def test_a_plan_comes_back_from_its_description():
+    chosen = plan.make("srl", "paper", {"layers": "top"}, ["lr=0.5"], "glove.txt", 0.25)
+    assert plan.remembered(json.loads(json.dumps(chosen.described()))) == chosen
+
+
+def test_a_missing_split_is_named(tmp_path):
+    path = folder("ner", tmp_path / "data")
+    (path / "dev.conll").unlink()
+    with pytest.raises(DataError, match="no dev file"):
+        trained(small("ner"), path, tmp_path / "run")
+
+
+def test_no_trained_task_is_found_in_an_empty_folder(tmp_path):
+    with pytest.raises(ModelError, match="no trained task there"):
+        predict.find(tmp_path)
+
+
+def test_a_diverged_loss_is_refused(tmp_path):
+    chosen = small("sst5", "epochs=1")
+    path = folder("sst5", tmp_path / "data")
+    materials = experiment.prepare(chosen, path, None, None, tmp_path / "layers", Skipped(), Silence())
+    network = experiment._network(chosen, materials, 0)
+    network.words.static.unknown_D.data.fill_(float("nan"))
+    network.words.static.vectors_VD.data.fill_(float("nan"))
+    with pytest.raises(ModelError, match="smaller lr"):
+        training.Training(network.net, network.words, chosen.train, 0).step(materials.data.train)
