@@ -40,6 +40,7 @@ app.command("prepare", epilog=prepare.EXAMPLE)(prepare.prepare)
 app.command("pretrain", epilog=pretrain.EXAMPLE)(pretrain.pretrain)
 app.command("tune", epilog=tune.EXAMPLE)(tune.tune)
 app.command("task", epilog=task.EXAMPLE)(task.task)
+app.command("paper", epilog=paper.EXAMPLE)(paper.paper)
 app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
 
 

@@ -54,6 +54,23 @@ def bars(path: Path, values: Mapping[str, float], *, x: str, title: str) -> None
     _save(path, draw, x, "", title, legend=False)
 
 
+def heat(path: Path, rows: Mapping[str, Sequence[float]], *, x: str, title: str) -> None:
+    """A row of shades for each name; the numbers stand in them, for shades alone cannot be read off."""
+
+    def draw(axes: "Axes") -> None:
+        axes.imshow(list(rows.values()), aspect="auto", cmap="Blues", vmin=0.0)
+        axes.set_yticks(range(len(rows)), list(rows))
+        axes.set_xticks(range(max(map(len, rows.values()))))
+        middle = max(map(max, rows.values())) / 2
+        for row, shares in enumerate(rows.values()):
+            for column, share in enumerate(shares):
+                ink = "white" if share > middle else "black"
+                axes.text(column, row, f"{share:.2f}", ha="center", va="center", color=ink)
+        axes.grid(visible=False)
+
+    _save(path, draw, x, "", title, legend=False)
+
+
 def refuse(path: Path) -> None:
     """A name no picture can go to, refused before any work."""
     if path.suffix not in ENDINGS:
@@ -69,9 +86,9 @@ def _save(path: Path, draw: "Callable[[Axes], None]", x: str, y: str, title: str
     with mpl.rc_context({"svg.hashsalt": "stelmo"}):  # else the names inside an SVG are random
         figure = Figure(figsize=_SIZE, layout="constrained")
         axes = figure.add_subplot()
+        axes.grid(alpha=0.3)
         draw(axes)
         axes.set(xlabel=x, ylabel=y, title=title)
-        axes.grid(alpha=0.3)
         if legend:
             axes.legend()
         with atomic.new_file(path, overwrite=True) as draft:

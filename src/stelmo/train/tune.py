@@ -75,10 +75,10 @@ def tune(
             start = _start(saved, unigram_softmax(corpus, saved.config), frozen=True)
             outcome = pretrain(Plan(saved.config, settings.softmax, start), corpus, to / SOFTMAX, watch, world)
             if not outcome.finished:
-                return Tuned(outcome, _figures(to))
+                return Tuned(outcome, figures(to))
             head = _learned_softmax(to)
         plan = Plan(saved.config, settings.everything, _start(saved, head, frozen=False))
-        return Tuned(pretrain(plan, corpus, to, watch, world), _figures(to))
+        return Tuned(pretrain(plan, corpus, to, watch, world), figures(to))
 
 
 def _own_softmax(saved: SavedModel, corpus: Corpus, new_softmax: bool) -> Softmax | None:
@@ -125,7 +125,7 @@ def _learned_softmax(to: Path) -> Softmax:
     return read()
 
 
-def _figures(to: Path) -> dict[str, Best]:
+def figures(to: Path) -> dict[str, Best]:
     """What the logs say of the stages that were reached."""
     alone, everything = (_validations(Run(path)) for path in (to / SOFTMAX, to))
     first, last = ("softmax learned", "everything learned") if alone else ("before", "after")

@@ -119,6 +119,42 @@ def test_official_names_are_found(tmp_path):
     assert find(tmp_path, data.FILES) == {split: tmp_path / name for split, name in names.items()}
 
 
+def test_pairs_without_a_label_are_read_for_prediction(tmp_path):
+    unlabelled = {key: value for key, value in PAIR.items() if key != "gold_label"}
+    path = written(tmp_path, unlabelled, "", "It rains.\tIt's wet.")
+    assert data.read_new(path) == [
+        data.Example(("A", "dog", "ca", "n't", "sleep", "."), ("It", "barks", "."), "-", "7", f"{path}:1"),
+        data.Example(("It", "rains", "."), ("It", "'s", "wet", "."), "-", "3", f"{path}:3"),
+    ]
+
+
+@pytest.mark.parametrize("label", ["neutral", "-", "perhaps"])
+def test_a_label_does_not_matter_for_prediction(tmp_path, label):
+    (example,) = data.read_new(written(tmp_path, PAIR | {"gold_label": label}))
+    assert (example.label, example.hypothesis) == ("-", ("It", "barks", "."))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("It rains.", ":1: 1 columns; expected 2, premise TAB hypothesis, or a JSON object"),
+        ("It rains.\tIt is wet.\tneutral", ":1: 3 columns"),
+        ("It rains.\t ", ":1: sentence2 has no words"),
+        ("{", ":1: not JSON"),
+        ("", "there are no pairs"),
+    ],
+)
+def test_a_flawed_line_to_predict_is_refused(tmp_path, line, message):
+    with pytest.raises(DataError, match=message):
+        data.read_new(written(tmp_path, line))
+
+
+def test_predictions_of_unlabelled_pairs_are_written_and_read_back(tmp_path):
+    examples = data.read_new(written(tmp_path, "It rains.\tIt is wet.", "It rains.\tIt is dry."))
+    data.write(tmp_path / "predictions.jsonl", examples, ["entailment", "contradiction"])
+    assert data.read_predictions(tmp_path / "predictions.jsonl", examples) == ["entailment", "contradiction"]
+
+
 @needs_data
 def test_the_real_files_have_the_published_counts():
     files = find(DATA / "snli", data.FILES)

@@ -181,6 +181,52 @@ def test_official_names_are_found(tmp_path):
     assert find(tmp_path, data.FILES) == expected
 
 
+def lines(tmp_path, *rows: object):
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("answers", [{}, {"answers": []}, {"answers": [{"text": "nowhere", "answer_start": 1}]}])
+def test_answers_do_not_matter_for_prediction(tmp_path, answers):
+    (example,) = data.read_new(written(tmp_path, paragraph(without(question(), "answers") | answers)))
+    assert (example.id, example.question, example.answers) == ("q1", ("Who", "built", "it", "?"), ())
+
+
+def test_an_official_file_spread_over_lines_is_read_for_prediction(tmp_path):
+    path = written(tmp_path, paragraph(question("q1"), question("q2")))
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=1))
+    assert data.read_new(path) == [example._replace(answers=()) for example in data.read(path)]
+
+
+def test_questions_in_json_lines_are_read_for_prediction(tmp_path):
+    row = {"context": CONTEXT, "question": "Who built it?"}
+    path = lines(tmp_path, row, "", row | {"id": "q7"})
+    first, second = data.read_new(path)
+    assert (first.id, first.where, second.id, second.where) == ("1", f"{path}:1", "q7", f"{path}:3")
+    assert first.question == ("Who", "built", "it", "?")
+    assert first.passage is second.passage
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"context": CONTEXT}], "jsonl:1: no 'question'"),
+        ([{"question": "Who?"}], "jsonl:1: no 'context'"),
+        ([{"context": " ", "question": "Who?"}], "jsonl:1: the context has no words"),
+        ([{"context": CONTEXT, "question": " "}], "jsonl:1: the question has no words"),
+        ([{"context": CONTEXT, "question": "Who?"}, "{"], r"jsonl:2: not JSON"),
+        ([{"context": CONTEXT, "question": "Who?"}, "[]"], "jsonl:2: an array; expected an object with 'context'"),
+        ([{"context": CONTEXT, "question": "Who?", "id": "2"}, {"context": "It", "question": "Who?"}], "occurs twice"),
+        (["Who built it?"], "jsonl:1: not JSON"),
+        ([], "jsonl:1: not JSON"),
+    ],
+)
+def test_flawed_questions_to_answer_are_refused(tmp_path, rows, message):
+    with pytest.raises(DataError, match=message):
+        data.read_new(lines(tmp_path, *rows))
+
+
 @needs_data
 def test_the_real_files_have_the_published_counts():
     files = find(DATA / "squad", data.FILES)

@@ -1,0 +1,65 @@
+"""`stelmo paper`: the paper's tables and figures, run again and written down beside the published ones."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stelmo.cli import screen
+from stelmo.cli.models import ModelName
+
+if TYPE_CHECKING:
+    from stelmo.paper.run import Told
+
+EXAMPLE = "Example: `stelmo paper --data data --to report --parts table1,figure2 --tasks ner,sst5`"
+
+
+def paper(
+    data: Annotated[Path, typer.Option(help="Folder with a folder for each task, and wsd, pos and vectors.")],
+    to: Annotated[Path, typer.Option(help="Folder of the report; the same command again runs what is missing.")],
+    model: ModelName = None,
+    parts: Annotated[str | None, typer.Option(help="table1 … table7, figure1, figure2; unset: all.")] = None,
+    tasks: Annotated[str | None, typer.Option(help="squad,snli,srl,coref,ner,sst5; unset: all.")] = None,
+    ablate: Annotated[str, typer.Option(help="Tasks of Tables 2 and 3 and Figure 1.")] = "snli,srl",
+    size: Annotated[str, typer.Option(help="cpu or paper.")] = "cpu",
+    seeds: Annotated[int, typer.Option(min=1, help="Networks of each cell.")] = 3,
+    few_seeds: Annotated[int, typer.Option(min=1, help="The same, for squad and coref.")] = 2,
+    vectors: Annotated[str | None, typer.Option(help="Static vectors; unset: DATA/vectors/*, else random.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Commands at once; unset: one for each core.")] = None,
+    only_report: Annotated[bool, typer.Option("--only-report", help="Run nothing; report on what is there.")] = False,
+) -> None:
+    """Run the paper's experiments, cell by cell, and write report.md and report.html with pictures.
+
+    Each cell is a `stelmo` command of its own. Interrupted or with other parts, the same command goes on from what is
+    finished; a cell that was not run says so in the report.
+    """
+    from stelmo.paper import cells, report, run, texts
+
+    setup = cells.Setup(data, to, model, size, seeds, few_seeds, vectors=vectors, ablated=_names(ablate))
+    setup = setup._replace(tasks=_names(tasks) or setup.tasks, parts=_names(parts) or setup.parts)
+    wanted = cells.cells(setup)
+    to.mkdir(parents=True, exist_ok=True)
+    if not only_report:
+        for task in {cell.chain.removeprefix("tuning-") for cell in wanted if cell.chain.startswith("tuning-")}:
+            texts.write(setup, task)
+        waiting = sum(not run.is_finished(cell, to) for cell in wanted)
+        screen.note(f"{len(wanted)} cells, {len(wanted) - waiting} of them finished; logs are in {to / 'logs'}")
+        run.run(wanted, to, jobs or os.cpu_count() or 1, Teller(waiting))
+    typer.echo(report.write(setup))
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
+
+
+class Teller:
+    """A line for each cell that ends."""
+
+    def __init__(self, waiting: int) -> None:
+        self._done, self._waiting = 0, waiting
+
+    def __call__(self, told: "Told") -> None:
+        self._done += 1
+        how = f"{told.seconds:,.0f} s" if told.failure is None else f"failed: {told.failure}"
+        screen.note(f"{self._done} of {self._waiting}: {told.cell.name}, {how}")

@@ -1,0 +1,1 @@
+"""The paper's tables and figures: cells to run, and the report on them."""

@@ -1,0 +1,187 @@
+"""What the paper measured → commands of ours, each with a folder for its result. Runs nothing.
+
+A cell is one `stelmo` command, so that whoever doubts a figure can repeat it. Cells of one chain share files, and run
+one after the other; chains run side by side.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from stelmo.errors import ConfigError, DataError
+from stelmo.store import bundled
+from stelmo.tasks import splits
+from stelmo.tasks.plan import RANDOM
+from stelmo.tasks.table import TASKS, named
+
+PARTS = ("table1", "table2", "table3", "table4", "table5", "table6", "table7", "figure1", "figure2")
+FRACTIONS = (0.02, 0.1, 0.5)  # of the training examples, besides all of them
+TUNED = ("snli", "squad", "ner", "sst5")  # whose text Table 7 tunes on
+PLAY = "The team made a fine play in the last minute ."
+PROBES = {"table5": ("wsd", "wsd"), "table6": ("pos", "pos")}  # the verb's probe, and where its data is
+
+
+class Setup(NamedTuple):
+    """What the user chose for all cells."""
+
+    data: Path
+    to: Path
+    model: str | None = None
+    size: str = "cpu"
+    seeds: int = 3
+    few_seeds: int = 2  # of the tasks whose networks train longest
+    tasks: tuple[str, ...] = tuple(TASKS)
+    ablated: tuple[str, ...] = ("snli", "srl")  # in Tables 2 and 3 and Figure 1
+    vectors: str | None = None
+    parts: tuple[str, ...] = PARTS
+
+
+class Cell(NamedTuple):
+    name: str  # of what it writes beneath the report's `runs`
+    command: tuple[str, ...]  # the arguments of `stelmo`
+    proof: str  # the file beneath `runs` that is there when it is finished
+    chain: str
+    printed: bool = False  # what it prints is its result, and goes into that file
+
+
+def cells(setup: Setup) -> list[Cell]:
+    """Every command that the chosen parts need, once."""
+    found: dict[str, Cell] = {}
+    for part in setup.parts:
+        for cell in _of_part(setup, part):
+            found.setdefault(cell.name, cell)
+    return list(found.values())
+
+
+def _of_part(setup: Setup, part: str) -> Iterator[Cell]:
+    if part not in PARTS:
+        raise ConfigError(f"--parts: {part!r} is none of {', '.join(PARTS)}")
+    if part in ("table1", "figure2"):
+        yield from (cell for task in setup.tasks for cell in (baseline(setup, task), with_elmo(setup, task)))
+    for task in setup.ablated:
+        yield from _of_ablation(setup, part, task)
+    if part in PROBES:
+        yield probe(setup, part)
+    if part == "table7":
+        yield from (cell for task in TUNED if task in setup.tasks for cell in tuning(setup, task))
+    if part == "table4":
+        yield neighbours(setup)
+
+
+def _of_ablation(setup: Setup, part: str, task: str) -> Iterable[Cell]:
+    if part == "table2":
+        return [baseline(setup, task), *table_2(setup, task)]
+    if part == "table3":
+        return table_3(setup, task)
+    if part == "figure1":
+        return [cell for pair in figure_1(setup, task).values() for cell in pair]
+    return []
+
+
+# The tasks
+
+
+def baseline(setup: Setup, task: str, fraction: float = 1.0) -> Cell:
+    return _task(setup, task, {"--elmo": "none"}, fraction)
+
+
+def with_elmo(setup: Setup, task: str, fraction: float = 1.0) -> Cell:
+    """As the paper has it for this task."""
+    elmo = named(task).model.ELMO
+    return _task(setup, task, {"--elmo": elmo["placement"], "--lambda": f"{elmo['l2']:g}"}, fraction)
+
+
+def table_2(setup: Setup, task: str) -> tuple[Cell, Cell, Cell]:
+    """The last layer alone, all with λ = 1, all with λ = 0.001."""
+    place = {"--elmo": named(task).model.ELMO["placement"]}
+    top, average, free = {"--layers": "top"}, {"--lambda": "1"}, {"--lambda": "0.001"}
+    return _task(setup, task, place | top), _task(setup, task, place | average), _task(setup, task, place | free)
+
+
+def table_3(setup: Setup, task: str) -> tuple[Cell, Cell, Cell]:
+    """ELMo at the input, at both, at the output."""
+    penalty = {"--lambda": f"{named(task).model.ELMO['l2']:g}"}
+    at_input, both, output = (_task(setup, task, {"--elmo": place} | penalty) for place in ("input", "both", "output"))
+    return at_input, both, output
+
+
+def figure_1(setup: Setup, task: str) -> dict[float, tuple[Cell, Cell]]:
+    """Share of the training examples → without and with ELMo."""
+    return {share: (baseline(setup, task, share), with_elmo(setup, task, share)) for share in (*FRACTIONS, 1.0)}
+
+
+def _task(setup: Setup, task: str, options: Mapping[str, str], fraction: float = 1.0) -> Cell:
+    chosen = {**options, **({} if fraction == 1.0 else {"--fraction": f"{fraction:g}"})}
+    name = "-".join([task, *(f"{key.lstrip('-')}-{value}" for key, value in chosen.items())])
+    seeds = setup.few_seeds if task in ("squad", "coref") else setup.seeds
+    command = ("task", task, "--data", str(folder_of(setup.data, task)), "--to", str(run_of(setup, name)))
+    command += ("--size", setup.size, "--seeds", str(seeds), "--vectors", vectors_of(setup))
+    command += ("--cache", str(setup.to / "layers" / task), *_model(setup))
+    return Cell(name, (*command, *(word for pair in chosen.items() for word in pair)), f"{name}/results.json", task)
+
+
+def _model(setup: Setup) -> tuple[str, ...]:
+    return () if setup.model is None else ("--model", setup.model)
+
+
+# The rest
+
+
+def probe(setup: Setup, part: str) -> Cell:
+    name, folder = PROBES[part]
+    data = setup.data / folder if name == "wsd" else _first_beneath(setup.data / folder, "*train*")
+    vectors = vectors_of(setup)
+    static = () if vectors == RANDOM else ("--vectors", vectors)
+    command = ("probe", name, "--data", str(data), "--json", *static, *_model(setup))
+    return Cell(f"probe-{name}", command, f"probe-{name}.json", f"probe-{name}", printed=True)
+
+
+def neighbours(setup: Setup) -> Cell:
+    vectors = vectors_of(setup)
+    static = () if vectors == RANDOM else ("--vectors", vectors)
+    command = ("neighbours", "play", "--in", PLAY, "--json", *static, *_model(setup))
+    return Cell("neighbours", command, "neighbours.json", "neighbours", printed=True)
+
+
+def tuning(setup: Setup, task: str) -> tuple[Cell, Cell]:
+    """A corpus of the task's sentences, and the model after reading it once."""
+    model = setup.model or str(bundled.ENGLISH)
+    corpus, run = (run_of(setup, f"{kind}-{task}") for kind in ("corpus", "tuned"))
+    text = setup.to / "texts" / f"{task}.txt"
+    prepare = ("prepare", str(text), "--to", str(corpus), "--from", "tokens", "--heldout", "0.05")
+    prepare += ("--vocabulary", str(Path(model) / "vocab.txt"))
+    tune = ("tune", model, "--data", str(corpus), "--to", str(run))
+    return (
+        Cell(f"corpus-{task}", prepare, f"corpus-{task}/manifest.json", f"tuning-{task}"),
+        Cell(f"tuned-{task}", tune, f"tuned-{task}.txt", f"tuning-{task}", printed=True),
+    )
+
+
+def run_of(setup: Setup, name: str) -> Path:
+    return setup.to / "runs" / name
+
+
+def vectors_of(setup: Setup) -> str:
+    """The user's, else the folder `vectors` of the data, else by chance."""
+    if setup.vectors is not None:
+        return setup.vectors
+    found = sorted(path.parent for path in setup.data.glob("vectors/*/words.txt"))
+    return str(found[0]) if found else RANDOM
+
+
+def folder_of(data: Path, task: str) -> Path:
+    """The task's own folder, or the first one in it that has the task's files."""
+    for folder in [data / task, *sorted((data / task).glob("*/"))]:
+        try:
+            splits.find(folder, named(task).data.FILES, ("train", "dev"))
+        except DataError:
+            continue
+        return folder
+    raise DataError(f"{data / task}: no folder with the files of {task}; leave the task out with --tasks")
+
+
+def _first_beneath(folder: Path, pattern: str) -> Path:
+    found = sorted(path.parent for path in folder.rglob(pattern))
+    if not found:
+        raise DataError(f"{folder}: no file {pattern} beneath it; leave the part out with --parts")
+    return found[0]

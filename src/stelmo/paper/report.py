@@ -1,0 +1,262 @@
+"""Results of cells → the report: every table and figure, published numbers beside ours. Runs nothing.
+
+A cell that was not run says so: its place in a table is "not run".
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from stelmo.errors import DataError
+from stelmo.paper import cells, figures, published
+from stelmo.paper.cells import Cell, Setup
+from stelmo.paper.document import Block, Commands, Heading, Picture, Table, Text, markdown, page
+from stelmo.paper.published import TITLES
+from stelmo.paper.run import is_finished, shown
+from stelmo.store import atomic
+from stelmo.tasks import results
+from stelmo.tasks.results import Results, spread
+
+NOT_RUN = "not run"
+TITLE = "The paper's tables and figures, run again"
+
+
+def write(setup: Setup) -> Path:
+    """REPORT/report.md and report.html, with the pictures beside them."""
+    blocks = list(report(setup))
+    for name, text in (("report.md", markdown(blocks)), ("report.html", page(blocks, TITLE))):
+        with atomic.new_file(setup.to / name, overwrite=True) as draft:
+            draft.write_text(text, encoding="utf-8")
+    return setup.to / "report.md"
+
+
+def report(setup: Setup) -> Iterator[Block]:
+    yield Heading(1, TITLE)
+    yield Text(
+        "Peters et al. (2018) had models of 93.6 M parameters trained on a billion words, and networks of full size. "
+        f"Here: {_model(setup)}, networks of the `{setup.size}` size, static vectors {_name(cells.vectors_of(setup))}. "
+        "Published figures are of other data sets where the names differ, so compare differences, not heights."
+    )
+    for part in setup.parts:
+        yield from PARTS[part](setup)
+    yield Heading(2, "Commands")
+    yield Text("Each cell is one command; the whole report is written by `stelmo paper`.")
+    yield Commands(tuple(shown(cell) for cell in cells.cells(setup)))
+
+
+def _model(setup: Setup) -> str:
+    return "the model that comes with stelmo" if setup.model is None else f"the model {_name(setup.model)}"
+
+
+def _name(path: str) -> str:
+    return Path(path).name
+
+
+# Figures of a cell
+
+
+def found(setup: Setup, cell: Cell) -> Results | None:
+    return results.read(cells.run_of(setup, cell.name)) if is_finished(cell, setup.to) else None
+
+
+def told(scores: Sequence[float]) -> str:
+    """The mean, and the deviation over seeds where there are several."""
+    mean, deviation = spread(scores)
+    return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
+
+
+def _headline(result: Results | None) -> str:
+    return NOT_RUN if result is None else told(result.headline)
+
+
+def _dev(setup: Setup, cell: Cell) -> str:
+    result = found(setup, cell)
+    return NOT_RUN if result is None else told(result.dev)
+
+
+def gain(baseline: float, elmo: float) -> tuple[str, str]:
+    """Absolute, and relative to the error that the baseline left: (3.3, "6.8 %")."""
+    absolute = elmo - baseline
+    return f"{absolute:+.1f}", f"{100 * absolute / (100 - baseline):+.1f} %"
+
+
+# Tables
+
+
+def table_1(setup: Setup) -> Iterator[Block]:
+    yield Heading(2, "Table 1: six tasks")
+    yield Text("Test score (dev where a data set has no test part); relative: share of the baseline's error removed.")
+    head = ("task", "data", "metric", "train", "seeds", "baseline", "+ ELMo", "gain", "relative", "published")
+    yield Table(head, tuple(_row_1(setup, task) for task in setup.tasks))
+
+
+def _row_1(setup: Setup, task: str) -> tuple[str, ...]:
+    before, after = found(setup, cells.baseline(setup, task)), found(setup, cells.with_elmo(setup, task))
+    paper = published.TABLE_1[task]
+    printed = f"{paper.baseline:g} → {paper.elmo:g} ({' / '.join(gain(*paper))})"
+    about = after or before
+    data = str(cells.folder_of(setup.data, task).relative_to(setup.data))
+    sizes = ("–", "–", "–") if about is None else (about.metric, f"{about.examples['train']:,}", str(len(about.seeds)))
+    gains = ("–", "–")
+    if before is not None and after is not None:
+        gains = gain(spread(before.headline)[0], spread(after.headline)[0])
+    return (TITLES[task], data, *sizes, _headline(before), _headline(after), *gains, printed)
+
+
+def table_2(setup: Setup) -> Iterator[Block]:
+    yield Heading(2, "Table 2: which layers")
+    yield Text("Dev score: without ELMo, with its last layer alone, and with all layers under a strong or weak λ.")
+    rows = []
+    for task in setup.ablated:
+        ours = [cells.baseline(setup, task), *cells.table_2(setup, task)]
+        rows.append((TITLES[task], *(_dev(setup, cell) for cell in ours)))
+        rows += _published(task, published.TABLE_2)
+    yield Table(("task", "baseline", "last only", "all, λ = 1", "all, λ = 0.001"), tuple(rows))
+
+
+def table_3(setup: Setup) -> Iterator[Block]:
+    yield Heading(2, "Table 3: where ELMo goes in")
+    rows = []
+    for task in setup.ablated:
+        rows.append((TITLES[task], *(_dev(setup, cell) for cell in cells.table_3(setup, task))))
+        rows += _published(task, published.TABLE_3)
+    yield Text("Dev score, with ELMo at the network's input, at both places, and at its output.")
+    yield Table(("task", "input", "input and output", "output"), tuple(rows))
+
+
+def _published(task: str, table: dict[str, tuple[float, ...]]) -> list[tuple[str, ...]]:
+    return [(f"{TITLES[task]}, published", *map(str, table[task]))] if task in table else []
+
+
+def table_4(setup: Setup) -> Iterator[Block]:
+    yield Heading(2, "Table 4: neighbours of a word in its sentence")
+    printed = _printed(setup, cells.neighbours(setup))
+    if printed is None:
+        yield Text(f"{NOT_RUN}.")
+        return
+    answer = printed if isinstance(printed, dict) else printed[0]
+    yield Text(f"“{cells.PLAY}”")
+    yield Table(("without context", "in context"), tuple(_neighbours(answer)))
+
+
+def _neighbours(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    static = [entry["word"] for entry in answer["static"]]
+    contextual = answer["contextual"]
+    if isinstance(contextual, dict):  # by layer
+        contextual = list(contextual.values())[-1]
+    for word, use in zip(static, contextual, strict=False):
+        tokens = list(use["tokens"])
+        tokens[use["position"]] = f"**{tokens[use['position']]}**"
+        yield word, " ".join(tokens)
+
+
+def table_5(setup: Setup) -> Iterator[Block]:
+    yield Heading(2, "Table 5: word senses")
+    yield Text("F1 on Raganato's sets together; layer 0 and static vectors see no context and are the control.")
+    yield from _probe(setup, "table5", published.TABLE_5)
+
+
+def table_6(setup: Setup) -> Iterator[Block]:
+    yield Heading(2, "Table 6: parts of speech")
+    yield Text("Accuracy of a linear classifier. The paper's figures are of the Penn Treebank, ours of UD English EWT.")
+    yield from _probe(setup, "table6", published.TABLE_6)
+
+
+def _probe(setup: Setup, part: str, paper: dict[str, float]) -> Iterator[Block]:
+    rows = _printed(setup, cells.probe(setup, part))
+    if rows is None:
+        yield Text(f"{NOT_RUN}.")
+        return
+    names = list(dict.fromkeys(name for row in rows for name in row["figures"]))[:2]
+    ours = [
+        (row["method"], row["vectors"] or "–", *(_cell(row["figures"].get(name)) for name in names)) for row in rows
+    ]
+    yield Table(("ours", "vectors", *names), tuple(ours))
+    yield Table(("published", "figure"), tuple((name, f"{value:.1f}") for name, value in paper.items()))
+
+
+def _cell(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _printed(setup: Setup, cell: Cell) -> Any:
+    """The JSON that a command printed: one value, or one a line."""
+    if not is_finished(cell, setup.to):
+        return None
+    path = setup.to / "runs" / cell.proof
+    text = path.read_text(encoding="utf-8")
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    except ValueError as problem:
+        raise DataError(
+            f"{path}: not the JSON that {shown(cell)} prints ({problem}); delete it and run again"
+        ) from None
+
+
+def table_7(setup: Setup) -> Iterator[Block]:
+    from stelmo.train import tune
+
+    yield Heading(2, "Table 7: perplexity before and after tuning")
+    yield Text("On held-out sentences of the task's text, both directions; one epoch over the rest of it.")
+    rows = []
+    for task in cells.TUNED:
+        if task in setup.tasks:
+            _, cell = cells.tuning(setup, task)
+            stages = list(tune.figures(cells.run_of(setup, cell.name)).values()) if is_finished(cell, setup.to) else []
+            ours = [f"{stage.perplexity:.1f}" for stage in stages[-2:]] if len(stages) > 1 else [NOT_RUN] * 2
+            rows.append((TITLES[task], *ours, *map(str, published.TABLE_7[task])))
+    yield Table(("text", "before", "after", "published before", "published after"), tuple(rows))
+
+
+def figure_1(setup: Setup) -> Iterator[Block]:
+    yield Heading(2, "Figure 1: how much data")
+    yield Text(
+        "Score against the share of the training examples, with and without ELMo; then by epoch, of all of them."
+    )
+    for task in setup.ablated:
+        shares = {
+            share: (found(setup, before), found(setup, after))
+            for share, (before, after) in cells.figure_1(setup, task).items()
+        }
+        yield _table_of_shares(TITLES[task], shares)
+        for file, about in figures.draw_sample_efficiency(setup, task, shares):
+            yield Picture(file, about)
+
+
+def _table_of_shares(title: str, shares: dict[float, tuple[Results | None, Results | None]]) -> Table:
+    rows = tuple((f"{share:.0%}", _headline(before), _headline(after)) for share, (before, after) in shares.items())
+    return Table((title, "baseline", "+ ELMo"), rows)
+
+
+def figure_2(setup: Setup) -> Iterator[Block]:
+    yield Heading(2, "Figure 2: what tasks learn of the layers")
+    runs = {task: found(setup, cells.with_elmo(setup, task)) for task in setup.tasks}
+    learned = {f"{TITLES[task]}, {place}": mix for task, run in runs.items() if run for place, mix in run.mixes.items()}
+    if not learned:
+        yield Text(f"{NOT_RUN}.")
+        return
+    depth = max(len(mix["weights"]) for mix in learned.values())
+    rows = [
+        (name, *(f"{share:.2f}" for share in mix["weights"]), f"{mix['gamma']:.2f}") for name, mix in learned.items()
+    ]
+    yield Text("Softmax weights of the layers and γ, the mean over the seeds; layer 0 is the character network.")
+    yield Table(("task and place", *(f"layer {layer}" for layer in range(depth)), "γ"), tuple(rows))
+    yield Picture(figures.draw_layers(setup, learned), "A heat map of the learned layer weights of each task")
+
+
+PARTS = {
+    "table1": table_1,
+    "table2": table_2,
+    "table3": table_3,
+    "table4": table_4,
+    "table5": table_5,
+    "table6": table_6,
+    "table7": table_7,
+    "figure1": figure_1,
+    "figure2": figure_2,
+}

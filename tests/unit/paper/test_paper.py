@@ -1,0 +1,176 @@
+"""The paper's cells and the report on them: run once, taken up again, honest about what was not run."""
+
+import json
+import re
+
+import pytest
+from unit.tasks import samples
+
+from stelmo.errors import ConfigError, DataError
+from stelmo.paper import cells, document, published, report
+from stelmo.paper import run as runs
+from stelmo.paper.cells import Cell, Setup
+from stelmo.paper.document import Commands, Heading, Picture, Table, Text
+from stelmo.tasks.results import Results
+from stelmo.tasks.table import TASKS
+
+
+@pytest.fixture
+def setup(tmp_path):
+    """Data of two tasks, in a folder of their own and in one of the task's name."""
+    for folder in ("sst5", "ner/made_up"):
+        (tmp_path / "data" / folder).mkdir(parents=True)
+    for split in ("train", "dev", "test"):
+        (tmp_path / "data" / "sst5" / f"{split}.txt").write_text(samples.SST5)
+        (tmp_path / "data" / "ner" / "made_up" / f"{split}.conll").write_text(samples.NER_COLUMNS)
+    (tmp_path / "report").mkdir()
+    return Setup(
+        tmp_path / "data",
+        tmp_path / "report",
+        tasks=("sst5", "ner"),
+        ablated=("sst5",),
+        parts=("table1", "table2", "table3", "figure1", "figure2"),
+    )
+
+
+def finish(setup, cell, dev, test, mixes=None):
+    """As if the cell had run."""
+    folder = cells.run_of(setup, cell.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = Results(
+        task=cell.chain, metric="accuracy", seeds=range(len(dev)), dev=dev, test=test, epochs=[1] * len(dev),
+        examples={"train": 30, "dev": 3, "test": 3}, figures={}, mixes=mixes or {},
+    )  # fmt: skip
+    (folder / "results.json").write_text(found.model_dump_json())
+
+
+def text_of(setup):
+    return report.write(setup).read_text()
+
+
+def row(text, *starts):
+    (line,) = [line for line in text.splitlines() if line.startswith("| " + " | ".join(starts) + " ")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_cells_that_tables_share_are_run_once(setup):
+    names = [cell.name for cell in cells.cells(setup)]
+    assert len(names) == len(set(names))
+    assert "sst5-elmo-none" in names
+    assert "sst5-elmo-both-lambda-0.001" in names  # of Table 1, Table 2, Table 3 and Figure 1 alike
+    assert sum(name.startswith("ner") for name in names) == 2
+
+
+def test_a_cell_is_a_command_that_can_be_typed(setup):
+    cell = cells.with_elmo(setup, "ner", 0.1)
+    typed = runs.shown(cell)
+    assert typed.startswith("stelmo task ner --data ")
+    assert "--fraction 0.1" in typed
+    assert "--lambda 0.1" in typed
+    assert str(setup.data / "ner" / "made_up") in typed
+
+
+def test_every_task_of_the_paper_has_published_figures():
+    assert set(published.TABLE_1) == set(TASKS) == set(published.TITLES)
+    assert set(report.PARTS) == set(cells.PARTS)
+
+
+def test_what_was_not_run_says_so(setup):
+    text = text_of(setup)
+    assert row(text, "SST-5", "sst5")[-5:-1] == ["not run", "not run", "–", "–"]
+    assert "| SST-5 | not run | not run | not run |" in text  # Table 3
+    assert "figure2.svg" not in text
+
+
+def test_gains_are_absolute_and_relative_to_the_error_left(setup):
+    finish(setup, cells.baseline(setup, "sst5"), [49.0, 50.0, 51.0], [39.0, 40.0, 41.0])
+    finish(setup, cells.with_elmo(setup, "sst5"), [55.0, 55.0, 55.0], [46.0, 46.0, 46.0])
+    found = row(text_of(setup), "SST-5", "sst5")
+    # (46 − 40) / (100 − 40) = 10 %
+    assert found[5:9] == ["40.0 ± 1.0", "46.0 ± 0.0", "+6.0", "+10.0 %"]
+    assert found[9] == "51.4 → 54.7 (+3.3 / +6.8 %)"
+
+
+@pytest.mark.parametrize("task", list(TASKS))
+def test_the_published_gains_are_the_paper_s_own(task):
+    """What the paper prints as relative reduction, from its own two columns."""
+    printed = {"squad": 24.9, "snli": 5.8, "srl": 17.2, "coref": 9.8, "ner": 21.0, "sst5": 6.8}
+    pair = published.TABLE_1[task]
+    assert float(report.gain(*pair)[1].rstrip(" %")) == pytest.approx(printed[task], abs=0.15)
+
+
+def test_learned_layers_are_drawn(setup):
+    mixes = {"input": {"weights": [0.2, 0.5, 0.3], "gamma": 1.1}, "output": {"weights": [0.1, 0.3, 0.6], "gamma": 0.9}}
+    finish(setup, cells.with_elmo(setup, "sst5"), [50.0], [50.0], mixes)
+    text = text_of(setup)
+    assert row(text, "SST-5, input")[1:] == ["0.20", "0.50", "0.30", "1.10"]
+    assert (setup.to / "figure2.svg").read_text().startswith("<?xml")
+
+
+def test_samples_are_drawn_where_both_lines_have_points(setup):
+    for share, (before, after) in cells.figure_1(setup, "sst5").items():
+        finish(setup, before, [40 * share], [40 * share])
+        finish(setup, after, [50 * share], [50 * share])
+    assert "figure1-sst5-data.svg" in text_of(setup)
+    assert (setup.to / "figure1-sst5-data.svg").is_file()
+
+
+def test_a_probe_s_rows_stand_beside_the_published_ones(setup):
+    (setup.data / "wsd").mkdir()
+    (setup.to / "runs").mkdir()
+    rows = [
+        {"method": "first sense", "vectors": "", "figures": {"F1": 65.19}},
+        {"method": "sense averages", "vectors": "layer 1", "figures": {"F1": 66.0}},
+    ]
+    (setup.to / "runs" / "probe-wsd.json").write_text("".join(json.dumps(entry) + "\n" for entry in rows))
+    text = text_of(setup._replace(parts=("table5",)))
+    assert row(text, "sense averages", "layer 1")[2] == "66.0"
+    assert row(text, "biLM, layer 2")[1] == "69.0"
+
+
+def cell(name, *command, chain="one", printed=True):
+    return Cell(name, command, f"{name}.txt", chain, printed)
+
+
+def test_cells_are_run_once_and_what_fails_is_told(tmp_path):
+    told = []
+    good, bad = cell("version", "--version"), cell("wrong", "embed", "--model", str(tmp_path / "absent"), "Hi .")
+    first = runs.run([good, bad], tmp_path, 2, told.append)
+    assert (tmp_path / "runs" / "version.txt").read_text().startswith("stelmo ")
+    assert {entry.cell.name for entry in told} == {"version", "wrong"}
+    (failed,) = [entry for entry in first if entry.failure]
+    assert "absent" in failed.failure
+    assert not (tmp_path / "runs" / "wrong.txt").exists()
+    again = runs.run([good, bad], tmp_path, 1, told.append)
+    assert [entry.cell.name for entry in again] == ["wrong"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"parts": ("table9",)}, ConfigError),
+        ({"tasks": ("coref",)}, DataError),
+        ({"ablated": ("poetry",)}, ConfigError),
+    ],
+)
+def test_a_wrong_choice_is_refused_before_anything_runs(setup, change, error):
+    with pytest.raises(error):
+        cells.cells(setup._replace(**change))
+
+
+def test_markdown_and_html_say_the_same():
+    blocks = [
+        Heading(2, "A <title>"),
+        Text("Words & more."),
+        Table(("a", "b"), (("x|y", "1"),)),
+        Picture("p.svg", "a picture"),
+        Commands(("stelmo info a",)),
+    ]
+    marked, paged = document.markdown(blocks), document.page(blocks, "T")
+    assert "## A <title>" in marked
+    assert "| x\\|y | 1 |" in marked
+    assert "![a picture](p.svg)" in marked
+    assert "<h2>A &lt;title&gt;</h2>" in paged
+    assert "<td>x|y</td><td>1</td>" in paged
+    assert '<img src="p.svg" alt="a picture">' in paged
+    assert not re.search(r"https?://", paged)

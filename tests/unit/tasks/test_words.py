@@ -1,0 +1,68 @@
+"""Static vectors and ELMo side by side: what is looked up, what is learned, and where it goes."""
+
+import pytest
+import tiny
+import torch
+
+from stelmo.embed.elmo import Elmo
+from stelmo.tasks.words import StaticTable, WordReader, enriched
+
+SENTENCES = [["The", "bank", "."], ["odd"], ["a", "river"]]
+
+
+def table(tuned: bool = False) -> StaticTable:
+    words = ["the", "bank", "river", ".", "The"]
+    return StaticTable(words, torch.arange(10.0).view(5, 2) + 1, tuned)
+
+
+def test_a_word_is_looked_up_as_written_and_else_in_lower_case():
+    static = table()
+    static.unknown_D.data = torch.tensor([-1.0, -2.0])
+    found_BTD = static([["The", "BANK", "unseen"]])
+    expected = torch.stack([static.vectors_VD[4], static.vectors_VD[1], static.unknown_D])
+    assert torch.equal(found_BTD[0], expected)
+
+
+def test_padding_is_zero_and_changes_nothing():
+    static = table()
+    together, alone = static(SENTENCES), [static([sentence])[0] for sentence in SENTENCES]
+    for row_TD, own_TD in zip(together, alone, strict=True):
+        assert torch.equal(row_TD[: len(own_TD)], own_TD)
+        assert not row_TD[len(own_TD) :].any()
+
+
+@pytest.mark.parametrize("tuned", [False, True])
+def test_vectors_are_learned_only_where_asked_and_the_unknown_one_always(tuned):
+    static = table(tuned)
+    static([["the", "unseen"]]).sum().backward()
+    assert (static.vectors_VD.grad is not None) == tuned
+    assert static.unknown_D.grad.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("placement", "width", "output"), [("none", 2, 0), ("input", 14, 0), ("output", 2, 12), ("both", 14, 12)]
+)
+def test_the_widths_are_those_of_what_is_read(placement, width, output):
+    outputs = {"none": 0, "both": 2}.get(placement, 1)
+    elmo = Elmo(tiny.model(), outputs=outputs) if outputs else None
+    reader = WordReader(table(), elmo, placement)
+    read = reader(SENTENCES)
+    assert (reader.width, reader.output_width) == (width, output)
+    assert read.x_BTD.shape == (3, 3, width)
+    assert read.mask_BT.tolist() == [[True] * 3, [True, False, False], [True, True, False]]
+    assert enriched(read.x_BTD, read).shape == (3, 3, width + output)
+
+
+def test_each_place_has_a_mix_of_its_own_with_its_penalty():
+    elmo = Elmo(tiny.model(), outputs=2, l2=0.5)
+    reader = WordReader(table(), elmo, "both")
+    mixes = reader.mixes()
+    mixes["input"].logits.data = torch.tensor([1.0, 2.0, 0.0])
+    mixes["output"].logits.data = torch.tensor([0.0, 0.0, 3.0])
+    assert reader.penalty().item() == pytest.approx(0.5 * (1 + 4 + 9))
+    read = reader.eval()(SENTENCES)
+    assert not torch.allclose(read.x_BTD[:, :, 2:], read.elmo_BTE)
+
+
+def test_without_elmo_there_is_nothing_to_penalise():
+    assert WordReader(table(), None, "none").penalty().item() == 0
