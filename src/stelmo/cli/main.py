@@ -12,6 +12,7 @@ from stelmo.cli import (
     guess,
     info,
     neighbours,
+    paper,
     perplexity,
     prepare,
     pretrain,

@@ -114,10 +114,17 @@ def _task(setup: Setup, task: str, options: Mapping[str, str], fraction: float =
     chosen = {**options, **({} if fraction == 1.0 else {"--fraction": f"{fraction:g}"})}
     name = "-".join([task, *(f"{key.lstrip('-')}-{value}" for key, value in chosen.items())])
     seeds = setup.few_seeds if task in ("squad", "coref") else setup.seeds
-    command = ("task", task, "--data", str(folder_of(setup.data, task)), "--to", str(run_of(setup, name)))
-    command += ("--size", setup.size, "--seeds", str(seeds), "--vectors", vectors_of(setup))
-    command += ("--cache", str(setup.to / "layers" / task), *_model(setup))
-    return Cell(name, (*command, *(word for pair in chosen.items() for word in pair)), f"{name}/results.json", task)
+    command = {
+        "--data": str(folder_of(setup.data, task)),
+        "--to": str(run_of(setup, name)),
+        "--size": setup.size,
+        "--seeds": str(seeds),
+        "--vectors": vectors_of(setup),
+        "--cache": str(setup.to / "layers" / task),
+        **chosen,
+    }
+    words = (word for pair in command.items() for word in pair)
+    return Cell(name, ("task", task, *words, *_model(setup)), f"{name}/results.json", task)
 
 
 def _model(setup: Setup) -> tuple[str, ...]:
@@ -148,8 +155,8 @@ def tuning(setup: Setup, task: str) -> tuple[Cell, Cell]:
     model = setup.model or str(bundled.ENGLISH)
     corpus, run = (run_of(setup, f"{kind}-{task}") for kind in ("corpus", "tuned"))
     text = setup.to / "texts" / f"{task}.txt"
-    prepare = ("prepare", str(text), "--to", str(corpus), "--from", "tokens", "--heldout", "0.05")
-    prepare += ("--vocabulary", str(Path(model) / "vocab.txt"))
+    words = ("--vocabulary", str(Path(model) / "vocab.txt"))
+    prepare = ("prepare", str(text), "--to", str(corpus), "--from", "tokens", "--heldout", "0.05", *words)
     tune = ("tune", model, "--data", str(corpus), "--to", str(run))
     return (
         Cell(f"corpus-{task}", prepare, f"corpus-{task}/manifest.json", f"tuning-{task}"),

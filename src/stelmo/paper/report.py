@@ -4,7 +4,7 @@ A cell that was not run says so: its place in a table is "not run".
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +125,7 @@ def table_3(setup: Setup) -> Iterator[Block]:
     yield Table(("task", "input", "input and output", "output"), tuple(rows))
 
 
-def _published(task: str, table: dict[str, tuple[float, ...]]) -> list[tuple[str, ...]]:
+def _published(task: str, table: Mapping[str, tuple[float, ...]]) -> list[tuple[str, ...]]:
     return [(f"{TITLES[task]}, published", *map(str, table[task]))] if task in table else []
 
 

@@ -1,5 +1,8 @@
 """Static vectors and ELMo side by side: what is looked up, what is learned, and where it goes."""
 
+import re
+from pathlib import Path
+
 import pytest
 import tiny
 import torch
@@ -7,6 +10,7 @@ import torch
 from stelmo.embed.elmo import Elmo
 from stelmo.tasks.words import StaticTable, WordReader, enriched
 
+DOCS = Path(__file__).parents[3] / "docs" / "tasks.md"
 SENTENCES = [["The", "bank", "."], ["odd"], ["a", "river"]]
 
 
@@ -66,3 +70,11 @@ def test_each_place_has_a_mix_of_its_own_with_its_penalty():
 
 def test_without_elmo_there_is_nothing_to_penalise():
     assert WordReader(table(), None, "none").penalty().item() == 0
+
+
+def test_the_example_of_the_documents_learns_the_mix_beside_its_own_vectors():
+    (snippet,) = re.findall(r"^```python\n(.*?)^```$", DOCS.read_text(), re.DOTALL | re.MULTILINE)
+    names = {}
+    exec(snippet, names)
+    assert names["elmo"].mixes[0].logits.grad.abs().sum() > 0
+    assert names["table"].weight.grad.abs().sum() > 0
