@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stelmo.cli import old_flags, screen, table
-from stelmo.cli.inputs import Inputs
+from stelmo.cli import old_flags, screen, spread, table
+from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language
 from stelmo.cli.models import LOAD, ModelName, loaded
 from stelmo.config import LoadSettings, OutputSettings, help_of, parse
 from stelmo.errors import ConfigError, DataError
-from stelmo.text import formats, sentences
+from stelmo.text import sentences
 
 if TYPE_CHECKING:
     from stelmo.embed.model import Model
@@ -35,12 +35,10 @@ def embed(
         typer.Option("--output", "-o", help="File to write: .hdf5, .parquet, .npz, .jsonl; - prints JSON lines."),
     ] = None,
     model: ModelName = None,
-    format: Annotated[
-        str | None, typer.Option("--from", help=f"{', '.join(formats.FORMATS)}; unset: by the file's ending.")
-    ] = None,
-    column: Annotated[int, typer.Option(help="Column of the word in a columns file, from 0.")] = 0,
-    language: Annotated[str, typer.Option(help="Language of raw text, such as en, de, zh.")] = "en",
-    contractions: Annotated[str, typer.Option(help="ptb: do n't; moses: don 't, as in the 1B-Word text.")] = "ptb",
+    format: From = None,
+    column: Column = 0,
+    language: Language = "en",
+    contractions: Contractions = "ptb",
     layer: Annotated[str, typer.Option(help=_output("layer"))] = str(OUTPUT.layer),
     sentence_vectors: Annotated[bool, typer.Option("--sentence-vectors", help=_output("sentence_vectors"))] = False,
     dtype: Annotated[str, typer.Option(help=_output("dtype"))] = OUTPUT.dtype,
@@ -54,6 +52,10 @@ def embed(
     batch_rows: Annotated[int, typer.Option(help=_load("batch_rows"))] = LOAD.batch_rows,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it is there.")] = False,
     use_sentence_keys: Annotated[bool, typer.Option("--use-sentence-keys", help=_output("use_sentence_keys"))] = False,
+    shard: spread.ShardOption = None,
+    merge: spread.Merge = False,
+    ray: spread.Ray = None,
+    workers: spread.Workers = None,
     all_: old_flags.All = False,
     top: old_flags.Top = False,
     average: old_flags.Average = False,
@@ -64,6 +66,10 @@ def embed(
     vocab_path: old_flags.VocabPath = None,
 ) -> None:
     """Text → contextual word vectors, in a file or as a small table."""
+    spread.refuse(shard, merge, ray, workers, output)
+    if merge and output is not None:
+        spread.merge(inputs or [], output, overwrite)
+        return
     old = old_flags.translated({"all": all_, "top": top, "average": average}, inputs or [], output)
     old_flags.not_needed(vocab_path)
     output, layer, format = old.output, old.layer or layer, format or old.format
@@ -96,6 +102,10 @@ def embed(
         _show(loaded(model, **compute), found, settings)
     elif str(output) == "-":
         _print(loaded(model, **compute), found, settings)
+    elif ray is not None:
+        spread.write_on_ray(ray, workers, model, compute, found, output, settings, overwrite)
+    elif shard is not None:
+        spread.write_shard(shard, model, compute, found, output, settings, overwrite)
     else:
         _write(model, compute, found, output, settings, overwrite)
 
@@ -107,12 +117,8 @@ def _write(
 
     run.refuse_output(output, overwrite)
     model = loaded(name, **compute)
-    try:
-        with screen.progress("embedding", found.fraction) as advance:
-            count = run.embed_to_file(model, found, output, settings, overwrite=overwrite, advance=advance)
-    except KeyboardInterrupt:
-        screen.complain("interrupted; the same command goes on where it stopped")
-        raise typer.Exit(130) from None
+    with spread.interruptible(), screen.progress("embedding", found.fraction) as advance:
+        count = run.embed_to_file(model, found, output, settings, overwrite=overwrite, advance=advance)
     typer.echo(f"{output}: {count:,} sentences, {model.config.width} numbers a {_unit(settings)}")
 
 

@@ -16,7 +16,8 @@ from stelmo.text.formats import Sentence, Tokenizer
 
 STDIN = "-"
 
-From = Annotated[str | None, typer.Option("--from", help=f"{', '.join(formats.FORMATS)}; unset: by the file's ending.")]
+FORMATS = (*formats.FORMATS, "parquet")
+From = Annotated[str | None, typer.Option("--from", help=f"{', '.join(FORMATS)}; unset: by the file's ending.")]
 Column = Annotated[int, typer.Option(help="Column of the word in a columns file, from 0.")]
 Language = Annotated[str, typer.Option(help="Language of raw text, such as en, de, zh.")]
 Contractions = Annotated[str, typer.Option(help="ptb: do n't; moses: don 't, as in the 1B-Word text.")]
@@ -27,7 +28,7 @@ class Inputs:
 
     def __init__(self, inputs: Sequence[str], format: str | None, column: int, tokenizer: Tokenizer) -> None:
         if format is not None:
-            choose("--from", format, formats.FORMATS)
+            choose("--from", format, FORMATS)
         self._inputs = list(inputs) or [_standard_input()]
         self._format, self._column, self._tokenizer = format, column, tokenizer
         self._reader: LineReader | None = None
@@ -46,11 +47,21 @@ class Inputs:
             yield from self._file(name) if _is_file(name) else self._argument(name)
 
     def _file(self, name: str) -> Iterator[Sentence]:
-        chosen = self._format or formats.guess(name)
+        chosen = self._format or _guess(name)
+        if chosen == "parquet":
+            yield from self._table(name)
+            return
         if self._format is None and chosen == "text" and name != STDIN:
             screen.note(f"{name} is read as raw text; --from tokens reads one tokenised sentence a line")
         with LineReader(name) as self._reader:
             yield from formats.read(self._reader, name, chosen, tokenizer=self._tokenizer, column=self._column)
+
+    def _table(self, name: str) -> Iterator[Sentence]:
+        from stelmo.store import tables  # here, because `--help` needs no numpy
+
+        for row, value in tables.values(Path(name)):
+            for tokens in formats.of_value(value, f"{name}:{row}", self._tokenizer):
+                yield Sentence(tokens, name, row)
 
     def _argument(self, text: str) -> Iterator[Sentence]:
         split = [text.split()] if self._format == "tokens" else self._tokenizer(text)
@@ -62,6 +73,10 @@ def _standard_input() -> str:
     if sys.stdin is None or sys.stdin.isatty():
         raise ConfigError('no input: give a file, a "sentence in quotes", or pipe text in')
     return STDIN
+
+
+def _guess(name: str) -> str:
+    return "parquet" if Path(name).suffix.lower() == ".parquet" else formats.guess(name)
 
 
 def _is_file(name: str) -> bool:
@@ -78,4 +93,5 @@ def _refuse_missing(name: str) -> None:
         raise DataError(f"{name}: no such file; a sentence goes in quotes, with spaces, or through standard input")
 
 
-_ENDINGS = {".txt", ".gz", ".xz", ".zst", ".conllu", ".conll", ".tsv", ".bio", ".iob", ".jsonl", ".ndjson", ".tok"}
+_TEXT = {".txt", ".gz", ".xz", ".zst", ".conllu", ".conll", ".tsv", ".bio", ".iob", ".jsonl", ".ndjson", ".tok"}
+_ENDINGS = {*_TEXT, ".parquet"}

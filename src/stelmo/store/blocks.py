@@ -21,10 +21,15 @@ class Block(NamedTuple):
     carried: tuple[Array, ...] = ()  # state of the LSTMs behind the block, where it goes on
 
 
+def name(number: int) -> str:
+    """The file of a run's block, so that names sort as the text goes."""
+    return f"{number:06d}.npz"
+
+
 def write(block: Block, path: Path) -> None:
     """Tokens and vectors end to end; the shapes say where to cut."""
     arrays: dict[str, Any] = {
-        "sentences": np.frombuffer(_encoded(block.sentences), np.uint8),
+        "sentences": np.frombuffer(encoded(block.sentences), np.uint8),
         "shapes": np.array([vector.shape for vector in block.vectors], np.int64),
         "numbers": np.concatenate([vector.ravel() for vector in block.vectors]),
     }
@@ -47,7 +52,7 @@ def finished(path: Path, sentences: Sequence[Sentence]) -> bool:
     """Whether the block is there and holds these very sentences; a damaged one does not count."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            return bool(arrays["sentences"].tobytes() == _encoded(sentences))
+            return bool(arrays["sentences"].tobytes() == encoded(sentences))
     except (OSError, ValueError, KeyError, BadZipFile):
         return False
 
@@ -58,5 +63,6 @@ def carried(path: Path) -> tuple[Array, ...]:
         return tuple(arrays[name] for name in sorted(arrays.files) if name.startswith("carried"))
 
 
-def _encoded(sentences: Sequence[Sentence]) -> bytes:
+def encoded(sentences: Sequence[Sentence]) -> bytes:
+    """Equal for equal sentences of equal places alone."""
     return json.dumps(sentences).encode()

@@ -10,28 +10,25 @@ A block goes into the index when its layers are on the disk. What counts is the 
 files; anything behind them was left by a writer that was stopped, and the next writer cuts it off.
 """
 
-import hashlib
 import json
-import os
 import struct
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stelmo.config import Dtype, Positive, Settings, parse
 from stelmo.errors import DataError, OutputError
-from stelmo.store import atomic
+from stelmo.store import atomic, growing
 
 Array = NDArray[Any]
 
-MANIFEST, START, NUMBERS, INDEX, LOCK = "manifest.json", "start.npy", "layers.bin", "index.bin", "lock"
+MANIFEST, START, NUMBERS, INDEX = "manifest.json", "start.npy", "layers.bin", "index.bin"
 KEY_BYTES = 16
-HEADER = struct.Struct("<Q16s")  # sentences of a block, checksum of their records
+HEADER = struct.Struct(f"<Q{growing.CHECKSUM_BYTES}s")  # sentences of a block, checksum of their records
 RECORD = np.dtype([("key", f"V{KEY_BYTES}"), ("tokens", "<i8")])
 
 
@@ -60,13 +57,13 @@ class LayerFolder:
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
-        index = _bytes_of(folder / INDEX)
-        blocks = list(_whole_blocks(index, _size_of(folder / NUMBERS) // manifest.token_bytes))
+        index = growing.bytes_of(folder / INDEX)
+        blocks = list(_whole_blocks(index, growing.size_of(folder / NUMBERS) // manifest.token_bytes))
         self.index_bytes = sum(HEADER.size + block.nbytes for block in blocks)
         records = np.concatenate(blocks) if blocks else np.empty(0, RECORD)
         self.tokens = int(records["tokens"].sum())
         self._places = dict(zip(_keys(records), _places(records["tokens"]), strict=True))
-        self._numbers = _mapped(folder / NUMBERS, manifest, self.tokens)
+        self._numbers = growing.mapped(folder / NUMBERS, (self.tokens, manifest.depth * manifest.width), manifest.dtype)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -100,9 +97,9 @@ def _create(folder: Path, manifest: Manifest, start: Array) -> None:
     atomic.refuse_existing(folder, overwrite=True)
     if folder.exists() and not (folder.is_dir() and all(map(_is_beginning, folder.iterdir()))):
         raise OutputError(f"{folder} exists and holds no precomputed layers; choose another name")
-    with _reported(folder):
+    with growing.reported(folder):
         folder.mkdir(exist_ok=True)
-    with _locked(folder):
+    with growing.locked(folder):
         if (folder / MANIFEST).is_file():
             return
         with atomic.new_file(folder / START, overwrite=True) as draft, draft.open("wb") as file:
@@ -113,7 +110,7 @@ def _create(folder: Path, manifest: Manifest, start: Array) -> None:
 
 def _is_beginning(path: Path) -> bool:
     """Whether a process stopped while it made the folder may have left the file."""
-    return path.name in (LOCK, START) or path.name.startswith((f".{START}.", f".{MANIFEST}."))
+    return path.name in (growing.LOCK, START) or path.name.startswith((f".{START}.", f".{MANIFEST}."))
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -127,7 +124,7 @@ def read_manifest(folder: Path) -> Manifest:
 @contextmanager
 def appending(folder: Path, manifest: Manifest) -> Iterator["Appender"]:
     """The one writer of the folder; a second is refused. A lock ends with its process, however that ends."""
-    with _locked(folder):
+    with growing.locked(folder):
         appender = Appender(_reopened(folder, manifest))
         try:
             yield appender
@@ -140,9 +137,9 @@ class Appender:
 
     def __init__(self, found: LayerFolder) -> None:
         self.found = found
-        with _reported(found.folder):
-            self._numbers = _cut(found.folder / NUMBERS, found.tokens * found.manifest.token_bytes)
-            self._index = _cut(found.folder / INDEX, found.index_bytes)
+        with growing.reported(found.folder):
+            self._numbers = growing.cut(found.folder / NUMBERS, found.tokens * found.manifest.token_bytes)
+            self._index = growing.cut(found.folder / INDEX, found.index_bytes)
 
     def append(self, keys: Sequence[bytes], layers: Sequence[Array]) -> None:
         """One block: there whole or not at all, whatever stops the process."""
@@ -150,16 +147,16 @@ class Appender:
         records = np.empty(len(keys), RECORD)
         records["key"] = np.frombuffer(b"".join(keys), RECORD["key"])
         records["tokens"] = [layers_LTD.shape[1] for layers_LTD in layers]
-        with _reported(self.found.folder):
+        with growing.reported(self.found.folder):
             for layers_LTD in layers:
                 assert layers_LTD.dtype == dtype
-                self._numbers.write(_little_endian(layers_LTD))
-            _flush_to_disk(self._numbers)
-            self._index.write(HEADER.pack(len(records), _checksum(records.tobytes())) + records.tobytes())
-            _flush_to_disk(self._index)
+                self._numbers.write(growing.little_endian(layers_LTD))
+            growing.flush_to_disk(self._numbers)
+            self._index.write(HEADER.pack(len(records), growing.checksum(records.tobytes())) + records.tobytes())
+            growing.flush_to_disk(self._index)
 
     def close(self) -> None:
-        with _reported(self.found.folder):
+        with growing.reported(self.found.folder):
             self._numbers.close()
             self._index.close()
 
@@ -198,7 +195,7 @@ def _whole_blocks(index: bytes, room: int) -> Iterator[Array]:
         count, checksum = HEADER.unpack_from(index, place)
         place += HEADER.size
         body = index[place : place + count * RECORD.itemsize]
-        if len(body) != count * RECORD.itemsize or _checksum(body) != checksum:
+        if len(body) != count * RECORD.itemsize or growing.checksum(body) != checksum:
             return
         records = np.frombuffer(body, RECORD)
         room -= int(records["tokens"].sum())
@@ -208,10 +205,6 @@ def _whole_blocks(index: bytes, room: int) -> Iterator[Array]:
         place += len(body)
 
 
-def _checksum(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=16).digest()
-
-
 def _keys(records: Array) -> list[bytes]:
     raw = records["key"].tobytes()
     return [raw[place : place + KEY_BYTES] for place in range(0, len(raw), KEY_BYTES)]
@@ -219,74 +212,3 @@ def _keys(records: Array) -> list[bytes]:
 
 def _places(tokens: Array) -> Iterator[Place]:
     return map(Place, (np.cumsum(tokens) - tokens).tolist(), tokens.tolist())
-
-
-def _mapped(path: Path, manifest: Manifest, tokens: int) -> Array:
-    """The finished part alone: a writer may cut off what is behind it."""
-    shape, dtype = (tokens, manifest.depth * manifest.width), np.dtype(manifest.dtype).newbyteorder("<")
-    if not tokens:  # nothing cannot be mapped
-        return np.empty(shape, dtype)
-    return np.memmap(path, dtype, "r", shape=shape).view(np.ndarray)
-
-
-def _little_endian(array: Array) -> memoryview:
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data
-
-
-def _bytes_of(path: Path) -> bytes:
-    return path.read_bytes() if path.is_file() else b""
-
-
-def _size_of(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
-
-
-def _cut(path: Path, size: int) -> IO[bytes]:
-    file = path.open("ab")
-    file.truncate(size)
-    return file
-
-
-def _flush_to_disk(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-@contextmanager
-def _reported(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as problem:
-        raise OutputError(f"{folder}: {atomic.reason(problem)}; what was finished before is kept") from problem
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """By the system's own lock, which a process that dies cannot leave behind; the file says who has it."""
-    with _reported(folder):
-        file = (folder / LOCK).open("a+")
-    with file:
-        try:
-            _take(file)
-        except (BlockingIOError, PermissionError):
-            file.seek(0)
-            writer = file.read().strip() or "another process"
-            raise OutputError(f"{folder}: {writer} is writing there; repeat when it has ended") from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()}")
-        file.flush()
-        yield
-
-
-if sys.platform == "win32":  # pragma: no cover
-    import msvcrt
-
-    def _take(file: IO[str]) -> None:
-        file.seek(2**20)  # behind the text, which a refused process reads
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _take(file: IO[str]) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,6 +1,7 @@
 """A plan and a folder of data → trained networks, their predictions and scores, in a run folder.
 
 RUN/results.json           the score of each seed, their mean and deviation; written last
+RUN/mixes.json             the mean of what the seeds learned of ELMo's layers
 RUN/layers/                frozen layers, computed once (elsewhere where a cache is named)
 RUN/seed-N/task.json       what the run was started with; a command of other settings is refused
 RUN/seed-N/log.jsonl       a line for each epoch; curve.svg shows them

@@ -89,6 +89,9 @@ def gather(task: Task, to: Path, seeds: Sequence[int], examples: dict[str, int])
         figures={split: _mean([one[split] for one in found]) for split in ("dev", "test") if split in found[0]},
         mixes=_mean_mixes([one["mixes"] for one in found]),
     )
+    if results.mixes:
+        outputs = [mixes.Output(placement=place, **mix) for place, mix in results.mixes.items()]
+        mixes.write(to / mixes.FILE, task.name, outputs)
     with atomic.new_file(to / RESULTS, overwrite=True) as draft:
         draft.write_text(results.model_dump_json(indent=1) + "\n")
     return results

@@ -170,15 +170,24 @@ def _jsonl(reader: LineReader, source: str, tokenizer: Tokenizer) -> Iterator[Se
 
 def _json_sentences(line: str, where: str, tokenizer: Tokenizer) -> list[list[str]]:
     match _json(line, where):
-        case {"tokens": value} | list(value):
+        case {"tokens": value}:
             return [_strings(value, where)]
-        case {"text": str(text)} | str(text):
-            return tokenizer(text)
+        case {"text": str(value)} | list(value) | str(value):
+            return of_value(value, where, tokenizer)
         case dict(value):
             found = f"an object with {_keys(value)}"
         case value:
             found = f"the value {_short(value)}"
     raise DataError(f'{where}: {found}; expected {{"tokens": [...]}}, {{"text": "..."}}, an array or a string')
+
+
+def of_value(value: object, where: str, tokenizer: Tokenizer) -> list[list[str]]:
+    """The sentences of one field of a table: a string is raw text, a list is the tokens of one sentence."""
+    if isinstance(value, str):
+        return tokenizer(value)
+    if isinstance(value, list):
+        return [_strings(value, where)]
+    raise DataError(f"{where}: {_described(value)}; expected text, or the tokens of a sentence as a list")
 
 
 def _json(line: str, where: str) -> Any:
@@ -198,10 +207,14 @@ def _strings(value: Any, where: str) -> list[str]:
     return value
 
 
+def _described(value: object) -> str:
+    return "nothing is there" if value is None else f"{type(value).__name__} {value!r:.40}"
+
+
 def _keys(value: dict[str, Any]) -> str:
     return f"the keys {_short(sorted(value))}" if value else "no keys"
 
 
 def _short(value: Any) -> str:
-    shown = json.dumps(value)
+    shown = json.dumps(value, default=repr)  # a table can hold what JSON cannot
     return shown if len(shown) <= 40 else shown[:40] + "…"

@@ -180,15 +180,15 @@ def test_a_stopped_call_keeps_its_blocks(tmp_path):
 KILLED = """
 import itertools, os, signal, sys
 import stelmo
-from stelmo.store import layers
-calls, number, kept = itertools.count(), int(sys.argv[3]), layers._flush_to_disk
+from stelmo.store import growing
+calls, number, kept = itertools.count(), int(sys.argv[3]), growing.flush_to_disk
 def flush(file):
     if next(calls) == number:
         file.flush()
         os.truncate(file.fileno(), max(0, os.fstat(file.fileno()).st_size - 3))
         os.kill(os.getpid(), signal.SIGKILL)
     kept(file)
-layers._flush_to_disk = flush
+growing.flush_to_disk = flush
 stelmo.precompute(stelmo.load(sys.argv[1]), [[f"w{n}", "x"] for n in range(8)], sys.argv[2], block_tokens=5)
 """
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stelmo.errors import DataError, OutputError
+from stelmo.store import growing
 from stelmo.store import layers as store
 from stelmo.store.layers import LayerFolder, Manifest
 
@@ -166,7 +167,7 @@ def test_a_map_that_is_open_while_others_write_stays_as_it_was(tmp_path):
     assert_first_sentences(LayerFolder(tmp_path / "layers", MANIFEST), len(KEYS))
 
 
-@pytest.mark.parametrize("left", [[], [store.LOCK], [store.START, ".manifest.json.x.partial.json"]], ids=str)
+@pytest.mark.parametrize("left", [[], [growing.LOCK], [store.START, ".manifest.json.x.partial.json"]], ids=str)
 def test_a_folder_whose_making_was_stopped_is_made(left, tmp_path):
     for name in left:
         (tmp_path / name).write_bytes(b"half")
@@ -178,7 +179,7 @@ def test_a_full_disk_is_said_in_words_and_keeps_what_was_finished(folder, monkey
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(store, "_flush_to_disk", full)
+    monkeypatch.setattr(growing, "flush_to_disk", full)
     with pytest.raises(OutputError, match=r"disk is full.*is kept"):
         write(folder, [([b"k" * 16], [numbers(9, 2)])])
     assert_first_sentences(LayerFolder(folder, MANIFEST), len(KEYS))
@@ -205,7 +206,7 @@ def test_a_second_writer_is_refused_until_the_first_is_gone_even_by_a_kill(folde
             write(folder)
         assert_first_sentences(LayerFolder(folder, MANIFEST), len(KEYS))
         first.send_signal(signal.SIGKILL)
-    assert (folder / store.LOCK).read_text() == f"process {first.pid}"
+    assert (folder / growing.LOCK).read_text() == f"process {first.pid}"
     with store.appending(folder, MANIFEST):
         pass
 

@@ -36,12 +36,13 @@ RECIPES: dict[str, dict[str, Any]] = {
         "clip": 5.0,
         "tuned_vectors": True,
     },
+    # An epoch of 1,000 sentences, and 300 to validate, costs 3.5 s on one busy core, with ELMo 4.3 s.
     "cpu": {
         "optimizer": "adam",
         "lr": 0.002,
         "batch": 32,
-        "epochs": 15,
-        "patience": 5,
+        "epochs": 12,
+        "patience": 4,
         "clip": 5.0,
         "tuned_vectors": True,
         "train_examples": 4000,

@@ -115,7 +115,8 @@ class Reader(nn.Module):
         self.self_merged = nn.Sequential(nn.Linear(self.self_attention.width, wide), nn.ReLU())
         self.start_reader = BiRnn(wide, size.hidden, kind="gru")
         self.end_reader = BiRnn(2 * wide, size.hidden, kind="gru")
-        self.start, self.end = nn.Linear(wide, 1), nn.Linear(wide, 1)
+        # A bias would raise all tokens alike.
+        self.start, self.end = nn.Linear(wide, 1, bias=False), nn.Linear(wide, 1, bias=False)
 
     def loss(self, examples: Sequence[Example]) -> Tensor:
         """Of the first answer's two ends; the mean over the questions whose answer is in what was read."""

@@ -40,16 +40,16 @@ RECIPES: dict[str, dict[str, Any]] = {
         "clip_value": 1.0,
         "tuned_vectors": True,
     },
-    # A run has about a thousand steps, in which Adadelta hardly gets going.
+    # Under four minutes on one core: an epoch takes 18 s, its check on dev one of them. Adam suits so few steps.
     "cpu": {
         "optimizer": "adam",
         "lr": 0.003,
-        "batch": 64,
+        "batch": 32,
         "epochs": 12,
         "patience": 4,
         "plateau": 2,
         "clip": 1.0,
-        "train_examples": 5000,
+        "train_examples": 4000,
         "dev_examples": 800,
         "test_examples": 2400,
     },

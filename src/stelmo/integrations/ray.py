@@ -1,0 +1,223 @@
+"""Sentences, or a Ray dataset → a folder of Parquet files, computed by the workers of a Ray cluster. Knows no maths.
+
+The driver cuts the text into blocks as `stelmo embed` does and leaves them in a folder that all machines share; an
+actor with a model of its own takes block after block. What is finished is skipped when the same call comes again.
+"""
+
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stelmo import errors
+from stelmo.config import OutputSettings, parse
+from stelmo.embed import spool, work
+from stelmo.embed.load import load
+from stelmo.embed.run import Advance
+from stelmo.errors import ConfigError, DataError, StelmoError
+from stelmo.store import tables
+from stelmo.text import formats, sentences
+from stelmo.text.formats import Sentence
+
+LOCAL = "local"
+REFUSED_AFTER = 10  # seconds a machine has to accept a connection
+SILENT_AFTER = 60  # seconds a cluster has to answer; Ray itself waits for many minutes
+PROBE = "import ray, sys; ray.init(sys.argv[1], logging_level='ERROR', log_to_driver=False)"
+FILES = ("options", "vocabulary", "softmax", "token_embeddings")  # of `stelmo.load`, beside the model itself
+OBJECT_STORE = 128 * 2**20  # bytes, of a local cluster: only numbers of blocks go through it
+
+
+def embed(dataset: Any, output: str | Path, *, column: str | None = None, **options: Any) -> Any:
+    """A Ray dataset → the dataset of its vectors, a row for each sentence, kept in the folder `output`.
+
+    `column` holds raw text or tokens; unset, it is `tokens`, else `text`. `language` and `contractions` are of raw
+    text; all else is of `embed_sentences`.
+    """
+    names = {"language", "contractions"} & options.keys()
+    tokenizer = partial(sentences.tokenize, **{name: options.pop(name) for name in names})
+    embed_sentences(_of_dataset(dataset, column, tokenizer), Path(output), **options)
+    return modules().data.read_parquet(_absolute(output))
+
+
+def embed_sentences(
+    found: Iterable[Sentence],
+    output: Path,
+    *,
+    model: str | Path | None = None,
+    workers: int | None = None,
+    overwrite: bool = False,
+    advance: Advance = lambda tokens: None,
+    say: Callable[[str], None] = warnings.warn,
+    **options: Any,
+) -> int:
+    """The vectors of all sentences in a folder of Parquet files; says how many there were.
+
+    Runs on the cluster Ray is connected to (see `cluster`). A worker is a process with `threads` threads (1) and a
+    model; unset, there are as many as the cluster has cores for. Options are those of `stelmo.load` and of the output
+    (`layer`, `sentence_vectors`, `dtype`, …). `say` is told what was done otherwise than asked.
+    """
+    modules()
+    spool.refuse_output(output, overwrite)
+    kept = {name: options.pop(name) for name in OutputSettings.model_fields if name in options}
+    settings = parse(OutputSettings, kept, "embed", ConfigError)
+    options = {name: _absolute(value) if name in FILES else value for name, value in options.items()}
+    options["threads"] = options.get("threads") or 1
+    local = load(model, **options)
+    if local.settings.state == "carry":
+        raise ConfigError("ray: under state 'carry' a sentence depends on all before it; choose warm or fresh")
+    about = work.about(local, settings)
+    folder = work.working_folder(output.absolute(), about, overwrite)
+    make = partial(_worker, folder, _absolute(model), options, settings, about)
+    with work.kept_if_begun(folder, "*.parquet"):
+        filled = spool.fill(folder, work.cut(local, found, settings))
+        advance(filled.finished_tokens)
+        for done in _computed(filled.unfinished, make, workers, options["threads"], local.settings.device):
+            advance(done.tokens)
+            if done.pieces > 1:
+                say(f"the block at {done.place} was too much for a worker's memory; done in {done.pieces} pieces")
+    spool.finish(folder, filled.blocks, output)
+    return filled.sentences
+
+
+@contextmanager
+def cluster(address: str = LOCAL, cores: int | None = None) -> Iterator[None]:
+    """Connected to the cluster at the address, or to one started here, of all cores or so many, and then ended."""
+    ray = modules()
+    options: dict[str, Any] = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
+    if address == LOCAL:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster started here reports to nobody …
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # … and does not talk into our progress
+        options |= {"num_cpus": cores, "object_store_memory": OBJECT_STORE}
+    else:
+        _refuse_silent(address)
+    ray.init(address, **options)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def modules() -> Any:
+    try:
+        import ray
+        import ray.data
+    except ImportError:
+        raise ConfigError("a cluster needs Ray; pip install 'stelmo[ray]'") from None
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # it tells of every step
+    return ray
+
+
+def _refuse_silent(address: str) -> None:
+    """Asked in a process of its own, which can be ended: Ray's own waiting cannot."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        if port.isdigit():
+            socket.create_connection((host, int(port)), REFUSED_AFTER).close()
+        command = [sys.executable, "-c", PROBE, address]
+        subprocess.run(command, check=True, capture_output=True, timeout=SILENT_AFTER)
+    except (OSError, OverflowError, subprocess.TimeoutExpired, subprocess.CalledProcessError) as problem:
+        raise ConfigError(
+            f"Ray at {address}: no answer ({_reason(problem)}); expected HOST:PORT of a cluster "
+            f"(`ray start --head` prints it), auto, or {LOCAL} for one on this machine"
+        ) from None
+
+
+def _reason(problem: Exception) -> str:
+    if isinstance(problem, subprocess.TimeoutExpired):
+        return f"silent for {SILENT_AFTER} seconds"
+    if isinstance(problem, subprocess.CalledProcessError):
+        return str(problem.stderr, "utf-8", "replace").strip().rpartition("\n")[2][:200]
+    return str(getattr(problem, "strerror", None) or problem)
+
+
+def _of_dataset(dataset: Any, column: str | None, tokenizer: formats.Tokenizer) -> Iterator[Sentence]:
+    """Tokenised on the cluster, collected here in the order of the rows."""
+    name = tables.column_of(list(dataset.schema().names), "dataset", column)
+    split = dataset.map_batches(_split, fn_args=(name, tokenizer), batch_format="pyarrow")
+    split.context.execution_options.preserve_order = True
+    for number, row in enumerate(split.iter_rows(), 1):
+        answer = json.loads(row["answer"])
+        if isinstance(answer, str):
+            raise DataError(f"dataset: row {number}, column {name}: {answer}")
+        for tokens in answer:
+            yield Sentence(tokens, "dataset", number)
+
+
+def _split(batch: Any, column: str, tokenizer: formats.Tokenizer) -> dict[str, list[str]]:
+    return {"answer": [json.dumps(_split_one(value, tokenizer)) for value in batch[column].to_pylist()]}
+
+
+def _split_one(value: object, tokenizer: formats.Tokenizer) -> list[list[str]] | str:
+    """The sentences, or what is wrong with the value: Ray would wrap an exception in its own."""
+    try:
+        return formats.of_value(value, "", tokenizer)
+    except DataError as problem:
+        return str(problem).removeprefix(": ")
+
+
+def _worker(
+    folder: Path, model: str | None, options: dict[str, Any], settings: OutputSettings, about: dict[str, Any]
+) -> spool.Worker:
+    return spool.Worker(folder, load(model, **options), settings, about)
+
+
+class _Actor:
+    """Answers a block's number with what was done, or with the user's mistake and its kind."""
+
+    def __init__(self, make: Callable[[], spool.Worker]) -> None:
+        self._make = make
+        self._worker: spool.Worker | None = None  # loaded with the first block, so that a failure is an answer, too
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
+        (number,) = batch["item"]
+        try:
+            self._worker = self._worker or self._make()
+            answer: tuple[Any, ...] = self._worker.compute(int(number))
+        except StelmoError as problem:
+            answer = type(problem).__name__, str(problem)
+        return {"answer": [json.dumps(answer)]}
+
+
+def _computed(
+    numbers: list[int], make: Callable[[], spool.Worker], workers: int | None, threads: int, device: str
+) -> Iterator[spool.Done]:
+    """Blocks as they are finished. Ray starts a lost worker anew and gives it the block again."""
+    if not numbers:
+        return
+    ray = modules()
+    size = workers or max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
+    answers = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
+        _Actor,
+        fn_constructor_args=(make,),
+        batch_size=1,
+        compute=ray.data.ActorPoolStrategy(size=min(size, len(numbers))),
+        num_cpus=threads,
+        num_gpus=1 if device.startswith("cuda") else None,
+    )
+    answers.context.enable_progress_bars = False
+    try:
+        for row in answers.iter_rows():
+            yield _done(json.loads(row["answer"]))
+    except ray.exceptions.RayError as problem:
+        reason = str(problem).strip().rpartition("\n")[2]
+        raise ConfigError(f"a Ray worker failed: {reason:.300}; the same command goes on where it stopped") from problem
+
+
+def _done(answer: list[Any]) -> spool.Done:
+    if len(answer) == 2:
+        kind, message = answer
+        raise getattr(errors, kind)(message)
+    return spool.Done(*answer)
+
+
+def _absolute(name: str | Path | None) -> str | None:
+    """As workers, who start in other folders, find it."""
+    return None if name is None else str(Path(name).absolute())
