@@ -14,6 +14,9 @@ from stelmo.embed.elmo import Elmo
 from stelmo.model.mix import ScalarMix
 
 
+_UNKNOWN, _NOTHING = -1, -2  # in the place of a row
+
+
 class Read(NamedTuple):
     """A batch of sentences as vectors; rows are zero where there is no token."""
 
@@ -38,20 +41,19 @@ class StaticTable(nn.Module):
 
     def forward(self, sentences: Sequence[Sequence[str]]) -> Tensor:
         """(B, T, D)"""
-        unknown, nothing = len(self.words), len(self.words) + 1
         longest = max(map(len, sentences))
         rows_BT = torch.tensor(
-            [[self._row(word, unknown) for word in sentence] + [nothing] * (longest - len(sentence))
-             for sentence in sentences],
+            [[self._row(word) for word in sentence] + [_NOTHING] * (longest - len(sentence)) for sentence in sentences],
             device=self.unknown_D.device,
-        )  # fmt: skip
-        table = torch.cat([self.vectors_VD, self.unknown_D[None], torch.zeros_like(self.unknown_D)[None]])
-        return nn.functional.embedding(rows_BT, table)
+        )[:, :, None]
+        found_BTD = nn.functional.embedding(rows_BT[:, :, 0].clamp(min=0), self.vectors_VD)
+        found_BTD = torch.where(rows_BT == _UNKNOWN, self.unknown_D, found_BTD)
+        return torch.where(rows_BT == _NOTHING, 0.0, found_BTD)
 
-    def _row(self, word: str, unknown: int) -> int:
+    def _row(self, word: str) -> int:
         """As it is written, else in lower case: the vectors most people have are of lower-cased text."""
         row = self._rows.get(word)
-        return self._rows.get(word.lower(), unknown) if row is None else row
+        return self._rows.get(word.lower(), _UNKNOWN) if row is None else row
 
 
 class WordReader(nn.Module):
