@@ -16,6 +16,8 @@ from stelmo.cli import (
     perplexity,
     prepare,
     pretrain,
+    probe,
+    serve,
     task,
     tune,
 )
@@ -40,8 +42,10 @@ app.command("explore", epilog=explore.EXAMPLE)(explore.explore)
 app.command("prepare", epilog=prepare.EXAMPLE)(prepare.prepare)
 app.command("pretrain", epilog=pretrain.EXAMPLE)(pretrain.pretrain)
 app.command("tune", epilog=tune.EXAMPLE)(tune.tune)
+app.command("probe", epilog=probe.EXAMPLE)(probe.probe)
 app.command("task", epilog=task.EXAMPLE)(task.task)
 app.command("paper", epilog=paper.EXAMPLE)(paper.paper)
+app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
 app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
 
 

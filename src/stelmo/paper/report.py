@@ -14,6 +14,7 @@ from stelmo.paper.cells import Cell, Setup
 from stelmo.paper.document import Block, Commands, Heading, Picture, Table, Text, markdown, page
 from stelmo.paper.published import TITLES
 from stelmo.paper.run import is_finished, shown
+from stelmo.probes.run import HEADLINES
 from stelmo.store import atomic
 from stelmo.tasks import results
 from stelmo.tasks.results import Results, spread
@@ -168,10 +169,8 @@ def _probe(setup: Setup, part: str, paper: dict[str, float]) -> Iterator[Block]:
     if rows is None:
         yield Text(f"{NOT_RUN}.")
         return
-    names = list(dict.fromkeys(name for row in rows for name in row["figures"]))[:2]
-    ours = [
-        (row["method"], row["vectors"] or "–", *(_cell(row["figures"].get(name)) for name in names)) for row in rows
-    ]
+    names = HEADLINES[cells.PROBES[part][0]]
+    ours = [(row["method"], row["vectors"] or "–", *(_cell(row.get(name)) for name in names)) for row in rows]
     yield Table(("ours", "vectors", *names), tuple(ours))
     yield Table(("published", "figure"), tuple((name, f"{value:.1f}") for name, value in paper.items()))
 

@@ -7,7 +7,7 @@ WORD/classes_map.txt  {"0": "apple_apple_inc.", …}
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,6 +93,11 @@ def _use(line: str, where: str) -> Use:
 def probe(words: Sequence[Word], embed: Embed) -> dict[str, dict[str, float]]:
     """Method → percent right: the mean over the words, then each word. The control: `embed` giving layer 0."""
     results = {word.name: probe_word(word, embed) for word in words}
+    return by_method(results)
+
+
+def by_method(results: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Word → method → figure, turned round, with the mean over the words."""
     return {method: _with_mean({name: result[method] for name, result in results.items()}) for method in METHODS}
 
 
@@ -101,7 +106,11 @@ def _with_mean(by_word: dict[str, float]) -> dict[str, float]:
 
 
 def probe_word(word: Word, embed: Embed) -> dict[str, float]:
-    train_ND, test_ND = (vectors([e.use for e in examples], embed) for examples in (word.train, word.test))
+    return score(word, *(vectors([e.use for e in examples], embed) for examples in (word.train, word.test)))
+
+
+def score(word: Word, train_ND: Vector, test_ND: Vector) -> dict[str, float]:
+    """Method → percent right."""
     train, gold = [example.label for example in word.train], [example.label for example in word.test]
     answers = (
         nearest_example(train_ND, train, test_ND),

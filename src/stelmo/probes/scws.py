@@ -67,15 +67,18 @@ def _marked(context: str, where: str) -> Use:
 
 
 def similarities(pairs: Sequence[Pair], embed: Embed) -> Vector:
-    """(N,): the cosine of the two words, each in its context."""
+    """(N,): the cosine of the two words, each in its context; (N, K) where `embed` gives K kinds of vectors."""
     both_ND = vectors([use for pair in pairs for use in (pair.first, pair.second)], embed)
     return cosines(both_ND[0::2], both_ND[1::2])
 
 
 def probe(pairs: Sequence[Pair], embed: Embed) -> dict[str, float]:
     """100 ρ, as it is usually printed. The control: `embed` giving layer 0."""
-    ratings_N = np.array([pair.rating for pair in pairs])
-    return {"spearman": 100 * spearman(similarities(pairs, embed), ratings_N)}
+    return score(pairs, similarities(pairs, embed))
+
+
+def score(pairs: Sequence[Pair], cosine_N: NDArray[Any]) -> dict[str, float]:
+    return {"spearman": 100 * spearman(cosine_N, np.array([pair.rating for pair in pairs]))}
 
 
 def spearman(a_N: NDArray[Any], b_N: NDArray[Any]) -> float:

@@ -48,8 +48,8 @@ def unit(vectors_ND: NDArray[Any]) -> Vector:
 
 
 def cosines(a_ND: NDArray[Any], b_ND: NDArray[Any]) -> Vector:
-    """(N,): row by row."""
-    product: Vector = np.einsum("nd,nd->n", unit(a_ND), unit(b_ND))
+    """(N,): row by row; of several kinds of vectors, (N, K)."""
+    product: Vector = np.einsum("...d,...d->...", unit(a_ND), unit(b_ND))
     return product
 
 

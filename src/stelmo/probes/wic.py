@@ -187,7 +187,7 @@ def _likeness(token: str, word: str) -> tuple[bool, bool, int, int]:
 
 
 def similarities(pairs: Sequence[Pair], embed: Embed) -> Vector:
-    """(N,): the cosine of the two uses."""
+    """(N,): the cosine of the two uses; (N, K) where `embed` gives K kinds of vectors."""
     both_ND = vectors([use for pair in pairs for use in (pair.first, pair.second)], embed)
     return cosines(both_ND[0::2], both_ND[1::2])
 
@@ -211,12 +211,15 @@ def accuracy(predicted: Sequence[bool] | NDArray[np.bool_], pairs: Sequence[Pair
 
 def probe(tuning: Sequence[Pair], test: Sequence[Pair], embed: Embed) -> dict[str, float]:
     """Percent right with the threshold of the tuning pairs. The control: `embed` giving layer 0."""
-    limit = threshold(similarities(tuning, embed), np.array([pair.same for pair in tuning], bool))
-    return {
-        "accuracy": accuracy(similarities(test, embed) >= limit, test),
-        "threshold": limit,
-        "most frequent": most_frequent(tuning, test),
-    }
+    figures = score(tuning, similarities(tuning, embed), test, similarities(test, embed))
+    return figures | {"most frequent": most_frequent(tuning, test)}
+
+
+def score(
+    tuning: Sequence[Pair], tuning_cosine_N: NDArray[Any], test: Sequence[Pair], test_cosine_N: NDArray[Any]
+) -> dict[str, float]:
+    limit = threshold(tuning_cosine_N, np.array([pair.same for pair in tuning], bool))
+    return {"accuracy": accuracy(test_cosine_N >= limit, test), "threshold": limit}
 
 
 def most_frequent(tuning: Sequence[Pair], test: Sequence[Pair]) -> float:

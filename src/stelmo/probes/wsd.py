@@ -13,7 +13,7 @@ index.sense has every lemma and every gold key, and no answer depends on a tie. 
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ Choice = Callable[[Instance, Vector], str | None]  # None: nothing is known of t
 Answers = dict[str, Keys]
 
 WEIGHTS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
+KS = (1, 3, 5, 10, 20, 50)
+
+_Number = TypeVar("_Number", int, float)
 
 
 def tagged(sentences: Iterable[Sentence], embed: Embed, block: int = BLOCK) -> Iterator[Tagged]:
@@ -148,10 +151,18 @@ def answer(uses: Iterable[Tagged], choices: Mapping[str, Choice], first: Mapping
 
 def tune(averages: Averages, uses: Sequence[Tagged], first: Mapping[Lemma, str]) -> float:
     """The weight of the prior that is best on development uses; the smallest of equals."""
-    choices: dict[str, Choice] = {str(weight): averages.with_prior(weight) for weight in WEIGHTS}
-    answers = answer(uses, choices, first)
+    return _best({weight: averages.with_prior(weight) for weight in WEIGHTS}, uses, first)
+
+
+def tune_k(examples: Examples, uses: Sequence[Tagged], first: Mapping[Lemma, str]) -> int:
+    """The number of examples to ask that is best on development uses; the smallest of equals."""
+    return _best({k: examples.of(k) for k in KS}, uses, first)
+
+
+def _best(choices: Mapping[_Number, Choice], uses: Sequence[Tagged], first: Mapping[Lemma, str]) -> _Number:
+    answers = answer(uses, {str(number): choice for number, choice in choices.items()}, first)
     gold = [instance for instance, _ in uses]
-    return max(WEIGHTS, key=lambda weight: (f1(answers[str(weight)], gold), -weight))
+    return max(choices, key=lambda number: (f1(answers[str(number)], gold), -number))
 
 
 # The official score
@@ -161,7 +172,7 @@ def score(answers: Mapping[str, Keys], instances: Sequence[Instance]) -> dict[st
     """Percent: F1 over all, then for each data set and part of speech that occurs."""
     groups: dict[str, list[Instance]] = {"F1": list(instances)}
     by_set = _grouped(instances, lambda instance: _set_of(instance.id))
-    rest = [instance for instance in instances if _set_of(instance.id) != DEVELOPMENT]
+    rest = [instance for instance in instances if not is_development(instance)]
     if 0 < len(rest) < len(instances):
         groups[f"without {DEVELOPMENT}"] = rest
     groups |= {name: by_set[name] for name in TESTS if name in by_set}
@@ -182,6 +193,11 @@ def f1(answers: Mapping[str, Keys], instances: Sequence[Instance]) -> float:
 
 def _share(answer: Keys, gold: Keys) -> float:
     return sum(key in gold for key in answer) / len(answer)
+
+
+def is_development(instance: Instance) -> bool:
+    """Of the set that is customarily kept for tuning."""
+    return _set_of(instance.id) == DEVELOPMENT
 
 
 def _set_of(id: str) -> str:

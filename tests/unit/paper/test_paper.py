@@ -119,8 +119,8 @@ def test_a_probe_s_rows_stand_beside_the_published_ones(setup):
     (setup.data / "wsd").mkdir()
     (setup.to / "runs").mkdir()
     rows = [
-        {"method": "first sense", "vectors": "", "figures": {"F1": 65.19}},
-        {"method": "sense averages", "vectors": "layer 1", "figures": {"F1": 66.0}},
+        {"probe": "wsd", "method": "first sense", "vectors": "", "F1": 65.19},
+        {"probe": "wsd", "method": "sense averages", "vectors": "layer 1", "F1": 66.0},
     ]
     (setup.to / "runs" / "probe-wsd.json").write_text("".join(json.dumps(entry) + "\n" for entry in rows))
     text = text_of(setup._replace(parts=("table5",)))

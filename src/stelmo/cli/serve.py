@@ -1,0 +1,100 @@
+"""`stelmo serve`: a model → an HTTP service."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stelmo.cli.models import LOAD, ModelName, loaded
+from stelmo.config import LoadSettings, ServeSettings, choose, help_of, parse
+from stelmo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from stelmo.explore.index import Index
+
+EXAMPLE = (
+    'Example: `stelmo serve --port 8000`, then `curl localhost:8000/v1/tokenize --json \'{"text": "Stocks fell."}\'`'
+)
+DEFAULT = ServeSettings()
+
+
+def _limit(name: str) -> Any:
+    return typer.Option(help=f"{help_of(ServeSettings, name).capitalize()}.", rich_help_panel="Limits")
+
+
+def serve(
+    name: ModelName = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; another than this machine's own needs a token.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 8000,
+    index: Annotated[
+        Path | None, typer.Option(help="Index of word uses, as `stelmo explore --index` makes it.")
+    ] = None,
+    task: Annotated[
+        list[Path] | None, typer.Option(help="Run of a task, whose layer weights are shown; again and again.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File whose first line every request must bring: Authorization: Bearer …")
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Let in whoever reaches the host, without a token.")] = False,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(help="Foreign web page that may ask, such as https://example.org; repeatable.")
+    ] = None,
+    state: Annotated[str, typer.Option(help="Where every sentence starts: warm, or fresh (zeros).")] = LOAD.state,
+    precision: Annotated[str, typer.Option(help=help_of(LoadSettings, "precision"))] = LOAD.precision,
+    device: Annotated[str, typer.Option(help=help_of(LoadSettings, "device"))] = LOAD.device,
+    threads: Annotated[int | None, typer.Option(help=help_of(LoadSettings, "threads"))] = LOAD.threads,
+    body_bytes: Annotated[int, _limit("body_bytes")] = DEFAULT.body_bytes,
+    sentences: Annotated[int, _limit("sentences")] = DEFAULT.sentences,
+    sentence_tokens: Annotated[int, _limit("sentence_tokens")] = DEFAULT.sentence_tokens,
+    tokens: Annotated[int, _limit("tokens")] = DEFAULT.tokens,
+    token_characters: Annotated[int, _limit("token_characters")] = DEFAULT.token_characters,
+    seconds: Annotated[float, _limit("seconds")] = DEFAULT.seconds,
+    answers: Annotated[int, _limit("answers")] = DEFAULT.answers,
+    uses: Annotated[int, _limit("uses")] = DEFAULT.uses,
+    requests: Annotated[int, _limit("requests")] = DEFAULT.requests,
+    queue_tokens: Annotated[int, _limit("queue_tokens")] = DEFAULT.queue_tokens,
+    batch_tokens: Annotated[int, _limit("batch_tokens")] = DEFAULT.batch_tokens,
+    batch_wait: Annotated[float, _limit("batch_wait")] = DEFAULT.batch_wait,
+    jobs: Annotated[int, _limit("jobs")] = DEFAULT.jobs,
+) -> None:
+    """A model → an HTTP service, until Ctrl-C; docs/service.md describes its routes."""
+    limits = {limit: value for limit, value in locals().items() if limit in ServeSettings.model_fields}
+    settings = parse(ServeSettings, limits, "serve", ConfigError)
+    choose("--state", state, ("warm", "fresh"))
+    gate, service, app = _modules()
+    secret = None if token_file is None else service.read_token(token_file)
+    exposed = not service.is_loopback(host)
+    if exposed and secret is None and not open_:
+        raise ConfigError(f"--host {host}: others reach it; give --token-file, or let anybody in with --open")
+    model = loaded(name, state=state, precision=precision, device=device, threads=threads)
+    made = app(
+        model,
+        settings,
+        _opened(index),
+        service.read_tasks(task or ()),
+        name="english" if name is None else Path(name).name,
+        token=secret,
+        origins=allow_origin or (),
+        hosts=None if exposed else gate.LOOPBACK,
+    )
+    service.run(made, host, port, lambda address: typer.echo(f"serving on {address}; Ctrl-C ends it"))
+
+
+def _opened(folder: Path | None) -> "Index | None":
+    from stelmo.explore import index
+
+    return None if folder is None else index.open(folder)
+
+
+def _modules() -> tuple[Any, Any, Any]:
+    """Of the service, which is an extra."""
+    try:
+        from stelmo.serve import gate, service
+        from stelmo.serve.app import app
+    except ImportError as problem:
+        if problem.name not in ("fastapi", "starlette", "uvicorn"):
+            raise
+        raise ConfigError(f"the service needs {problem.name}; pip install 'stelmo[serve]'") from None
+    return gate, service, app

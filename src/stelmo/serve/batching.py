@@ -1,0 +1,129 @@
+"""Sentences of many requests → one model, a batch at a time. Knows no HTTP.
+
+One thread has the model. While it computes, requests wait in a bounded queue; the next batch is what has gathered, up
+to a budget of tokens. What was accepted is answered, even while the service stops.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Sentence = Sequence[str]
+Compute = Callable[[list[Sentence]], list[Array]]
+
+
+class Full(Exception):  # noqa: N818 — a state, not a mistake
+    """As much is waiting as may wait."""
+
+
+class Batch(NamedTuple):
+    """What one call of the model did."""
+
+    requests: int
+    tokens: int
+    seconds: float
+
+
+class _Work(NamedTuple):
+    """Sentences for a common batch; or a call that needs the model for itself."""
+
+    sentences: list[Sentence]
+    call: Callable[[], Any] | None
+    tokens: int
+    answer: "Future[Any]"
+
+
+class Batcher:
+    def __init__(
+        self,
+        compute: Compute,
+        batch_tokens: int,
+        queue_tokens: int,
+        wait: float = 0.0,
+        done: Callable[[Batch], None] = lambda batch: None,
+    ) -> None:
+        self._compute, self._done = compute, done
+        self._batch_tokens, self._queue_tokens, self._wait = batch_tokens, queue_tokens, wait
+        self._queue: deque[_Work] = deque()
+        self._waiting = 0  # tokens in the queue
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="model", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Tokens in the queue."""
+        return self._waiting
+
+    def layers(self, sentences: Sequence[Sentence]) -> "Future[list[Array]]":
+        """An (L+1, T, D) array for each sentence, when its turn comes. Its markers count as tokens. Raises `Full`."""
+        return self._put(_Work(list(sentences), None, sum(len(words) + 2 for words in sentences), Future()))
+
+    def call(self, function: Callable[[], Any], tokens: int) -> "Future[Any]":
+        """What the function returns, run while nobody else uses the model. Raises `Full`."""
+        return self._put(_Work([], function, tokens, Future()))
+
+    def close(self) -> None:
+        """Finish what was accepted; nothing more is."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _put(self, work: _Work) -> "Future[Any]":
+        with self._changed:
+            # An empty queue takes any request: the limits of a request are another setting.
+            if self._closed or (self._queue and self._waiting + work.tokens > self._queue_tokens):
+                raise Full
+            self._queue.append(work)
+            self._waiting += work.tokens
+            self._changed.notify()
+        return work.answer
+
+    def _run(self) -> None:
+        while batch := self._next():
+            started = time.perf_counter()
+            batch = [work for work in batch if work.answer.set_running_or_notify_cancel()]
+            if batch:
+                _answer(batch, self._compute)
+                self._done(Batch(len(batch), sum(work.tokens for work in batch), time.perf_counter() - started))
+
+    def _next(self) -> list[_Work]:
+        """What is computed together: one call, or sentences up to the budget. Nothing: closed, and all is done."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._closed)
+            if self._wait and not self._closed:
+                self._changed.wait_for(lambda: self._waiting >= self._batch_tokens or self._closed, self._wait)
+            batch: list[_Work] = []
+            while self._queue and self._fits(batch):
+                batch.append(self._queue.popleft())
+                self._waiting -= batch[-1].tokens
+            return batch
+
+    def _fits(self, batch: list[_Work]) -> bool:
+        if not batch:
+            return True
+        alone = batch[0].call is not None or self._queue[0].call is not None
+        return not alone and sum(work.tokens for work in batch) + self._queue[0].tokens <= self._batch_tokens
+
+
+def _answer(batch: list[_Work], compute: Compute) -> None:
+    """Each request its own part; a problem of the model is everybody's."""
+    try:
+        if batch[0].call is not None:
+            batch[0].answer.set_result(batch[0].call())
+            return
+        found = iter(compute([sentence for work in batch for sentence in work.sentences]))
+    except BaseException as problem:  # noqa: BLE001 — it goes to whoever waits for the answer, not to this thread
+        for work in batch:
+            work.answer.set_exception(problem)
+        return
+    for work in batch:
+        work.answer.set_result([next(found) for _ in work.sentences])

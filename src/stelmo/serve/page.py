@@ -1,0 +1,34 @@
+"""An index and its model → the page, in the browser. Knows no terminal."""
+
+import threading
+import webbrowser
+from collections.abc import Iterable
+from pathlib import Path
+
+from stelmo.config import ServeSettings
+from stelmo.embed.model import Model
+from stelmo.explore.index import Index
+from stelmo.serve import service
+from stelmo.serve.app import app
+
+
+def run(
+    index: Index,
+    model: Model,
+    tasks: Iterable[str | Path] = (),
+    *,
+    name: str = "english",
+    port: int = 8765,
+    open_browser: bool = True,
+    started: service.Started = lambda address: None,
+    settings: ServeSettings | None = None,
+) -> None:
+    """For this machine alone, until Ctrl-C. `tasks` are run folders, whose layer weights the page shows."""
+
+    def tell(address: str) -> None:
+        started(address)
+        if open_browser:
+            threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()  # the server must not wait
+
+    made = app(model, settings, index, service.read_tasks(tasks), name=name)
+    service.run(made, "127.0.0.1", port, tell)

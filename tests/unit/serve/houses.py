@@ -1,0 +1,76 @@
+"""Services for tests: a tiny model in the application, asked in this process; and a model that takes its time."""
+
+import threading
+from contextlib import contextmanager
+
+import tiny
+from starlette.testclient import TestClient
+
+from stelmo.config import ServeSettings
+from stelmo.serve import service
+from stelmo.serve.app import app
+
+BANK = ["the", "bank", "of", "the", "river", "."]
+LOAN = ["a", "bank", "."]
+
+
+@contextmanager
+def asked(model=None, *, raising=True, index=None, tasks=None, token=None, origins=(), hosts=("localhost",), **limits):
+    """A client of a service with such limits."""
+    made = app(
+        model or tiny.model(),
+        ServeSettings(**limits),
+        index,
+        tasks,
+        name="tiny",
+        token=token,
+        origins=origins,
+        hosts=hosts,
+    )
+    with TestClient(made, base_url="http://localhost", raise_server_exceptions=raising) as client:
+        yield client
+
+
+@contextmanager
+def served(made):
+    """A running server → its address, and the server itself."""
+    ready, addresses = threading.Event(), []
+
+    def started(address):
+        addresses.append(address)
+        ready.set()
+
+    with service.listen("127.0.0.1", 0) as listening:
+        server = service.server(made, listening, started)
+        thread = threading.Thread(target=server.run, args=[[listening]])
+        thread.start()
+        assert ready.wait(60)
+        yield addresses[0], server
+        server.should_exit = True
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def wait_for(condition):
+    pause = threading.Event()
+    for _ in range(6000):
+        if condition():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it never came to be")
+
+
+class Slow:
+    """A model that computes only when it is let; `busy` is set while it wants to."""
+
+    def __init__(self, model=None):
+        self._model = model or tiny.model()
+        self.busy, self.go = threading.Event(), threading.Event()
+
+    def layers(self, sentences):
+        self.busy.set()
+        assert self.go.wait(60)
+        return self._model.layers(sentences)
+
+    def __getattr__(self, name):
+        return getattr(self._model, name)

@@ -1,0 +1,180 @@
+"""Routes about the index: the library's own answers; maps at once and as jobs; and what is refused."""
+
+import numpy as np
+import pytest
+import tiny
+from unit.serve import houses
+from unit.serve.houses import BANK, LOAN
+
+from stelmo.embed.model import Model
+from stelmo.errors import ConfigError
+from stelmo.explore import clusters, maps, mixing, search, static
+from stelmo.explore import index as indices
+
+MODEL = tiny.model()
+SENTENCES = [
+    BANK,
+    LOAN,
+    ["a", "river", "bank", "."],
+    ["the", "Bank", "<b>", "of", "日本", "."],
+    ["a", "bank", "a", "bank", "the", "bank"],
+    ["BANK", "über", "bank"],
+    ["the", "river", "."],
+]
+USES = 9  # of bank
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    return indices.build(MODEL, SENTENCES, tmp_path_factory.mktemp("index") / "uses")
+
+
+@pytest.fixture(scope="module")
+def client(index):
+    with houses.asked(MODEL, index=index, uses=8) as client:
+        yield client
+
+
+def answered(client, route, **body):
+    answer = client.post(f"/v1/{route}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_words_begin_with_the_prefix_and_the_most_frequent_come_first(client, index):
+    found = client.get("/v1/words", params={"prefix": "B", "limit": 5}).json()["words"]
+    assert found[0] == {"word": "bank", "uses": USES}
+    everything = client.get("/v1/words", params={"limit": 200}).json()["words"]
+    assert {entry["word"]: entry["uses"] for entry in everything} == dict(index.words)
+    counts = [entry["uses"] for entry in everything]
+    assert counts == sorted(counts, reverse=True)
+    assert len(client.get("/v1/words", params={"limit": 2}).json()["words"]) == 2
+    assert client.get("/v1/words", params={"prefix": "zzz"}).json() == {"words": []}
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2, "mean"])
+def test_neighbours_are_those_of_the_search_without_the_sentence_itself(client, index, layer):
+    found = answered(client, "neighbours", tokens=BANK, position=1, layer=layer, k=4)
+    query_D = MODEL.embed([BANK], layer)[0][1]
+    hits = search.nearest(index, query_D, mixing.of_layer(layer, 3), 4, exclude=BANK)
+    assert [hit["id"] for hit in found["contextual"]] == [hit.use.id for hit in hits]
+    assert [hit["similarity"] for hit in found["contextual"]] == pytest.approx([hit.similarity for hit in hits])
+    assert BANK not in [hit["tokens"] for hit in found["contextual"]]
+    assert all(hit["tokens"] in SENTENCES for hit in found["contextual"])
+
+
+def test_neighbours_of_one_word_alone(client):
+    found = answered(client, "neighbours", tokens=["my", "bank"], position=1, word="River", k=9)
+    assert [hit["tokens"][hit["position"]] for hit in found["contextual"]] == ["river"] * 3
+
+
+def test_static_neighbours_stand_beside(client):
+    found = answered(client, "neighbours", tokens=BANK, position=1, k=3)["static"]
+    assert [(entry["word"], pytest.approx(entry["similarity"])) for entry in found] == static.of_model(
+        MODEL
+    ).neighbours("bank", 3)
+
+
+def expected_vectors(index, ids, layer):
+    return mixing.mixed(index.layers(ids), mixing.of_layer(layer, 3))
+
+
+def test_a_map_has_every_use_as_a_point(client, index):
+    found = answered(client, "map", word="Bank", mixes=[2, 0], limit=100)
+    uses = found["uses"]
+    assert [flat["mix"] for flat in found["maps"]] == [2, 0]
+    assert len(uses) == 8  # of nine: the server's own limit
+    assert {use["tokens"][use["position"]].lower() for use in uses} == {"bank"}
+    for flat in found["maps"]:
+        vectors_ND = expected_vectors(index, [use["id"] for use in uses], flat["mix"])
+        points = maps.flatten(vectors_ND, "pca")
+        assert np.array(flat["points"]) == pytest.approx(points, abs=1e-6)
+        assert flat["trustworthiness"] == pytest.approx(maps.trustworthiness(vectors_ND, points))
+
+
+def test_clusters_are_those_of_the_first_mix(client, index):
+    found = answered(client, "map", word="bank", mixes=[1, 2], clusters=2)
+    ids = [use["id"] for use in found["uses"]]
+    expected = clusters.clusters(expected_vectors(index, ids, 1), 2, 0)
+    assert [use["cluster"] for use in found["uses"]] == expected.tolist()
+    assert [cluster["size"] for cluster in found["clusters"]] == np.bincount(expected).tolist()
+    assert [cluster["words"] for cluster in found["clusters"]] == clusters.labels(
+        [index.use(id) for id in ids], expected
+    )
+
+
+def test_a_mix_is_given_back_as_it_was_asked_for(client):
+    mix = {"weights": [0.25, 0.5, 0.25], "gamma": 2.0}
+    (flat,) = answered(client, "map", word="bank", mixes=[mix])["maps"]
+    assert flat["mix"] == mix
+    (mean,) = answered(client, "map", word="bank")["maps"]
+    assert mean["mix"] == "mean"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5])
+def test_of_many_uses_some_from_all_over_are_shown(client, index, limit):
+    shown = [use["id"] for use in answered(client, "map", word="bank", limit=limit)["uses"]]
+    everything = [use.id for use in index.uses("bank")]
+    assert len(shown) == limit
+    assert set(shown) <= set(everything)
+    assert shown == sorted(set(shown))
+    assert shown[0] == everything[0]
+
+
+def test_a_slow_map_is_a_job_whose_map_comes_when_it_is_done(client):
+    answer = client.post("/v1/map/jobs", json={"word": "bank", "mixes": [2, 1], "method": "tsne"})
+    assert answer.status_code == 202
+    place = f"/v1/map/jobs/{answer.json()['job']}"
+    houses.wait_for(lambda: client.get(place).json()["state"] != "running")
+    done = client.get(place).json()
+    assert (done["state"], done["progress"], done["error"]) == ("done", 1.0, None)
+    assert done["map"]["method"] == "tsne"
+    assert np.isfinite([flat["points"] for flat in done["map"]["maps"]]).all()
+    assert client.delete(place).status_code == 204
+    assert client.get(place).status_code == client.delete(place).status_code == 404
+
+
+def test_jobs_that_fail_say_why(client, monkeypatch):
+    def refuse(*_):
+        raise ConfigError("UMAP is not installed")
+
+    monkeypatch.setattr(maps, "flatten", refuse)
+    place = f"/v1/map/jobs/{client.post('/v1/map/jobs', json={'word': 'bank'}).json()['job']}"
+    houses.wait_for(lambda: client.get(place).json()["state"] != "running")
+    failed = client.get(place).json()
+    assert (failed["state"], failed["error"], failed["map"]) == ("failed", "UMAP is not installed", None)
+
+
+WRONG = {
+    "a word without uses": ("map", {"word": "nowhere\u202e"}, 404, "no use of"),
+    "a slow method": ("map", {"word": "bank", "method": "tsne"}, 422, "/v1/map/jobs"),
+    "an unknown method": ("map", {"word": "bank", "method": "som"}, 422, "body.method"),
+    "a layer that is not there": ("map", {"word": "bank", "mixes": [3]}, 422, "layer: 3"),
+    "three mixes": ("map", {"word": "bank", "mixes": [0, 1, 2]}, 422, "body.mixes"),
+    "too many clusters": ("map", {"word": "bank", "clusters": 21}, 422, "body.clusters"),
+    "a job for a word without uses": ("map/jobs", {"word": "nowhere"}, 404, "no use of"),
+    "a position beyond the end": ("neighbours", {"tokens": ["a"], "position": 1}, 422, "has 1 tokens"),
+    "too many neighbours": ("neighbours", {"tokens": ["a"], "position": 0, "k": 201}, 422, "201 answers"),
+}
+
+
+@pytest.mark.parametrize(("route", "body", "status", "message"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_said_in_one_sentence(client, route, body, status, message):
+    answer = client.post(f"/v1/{route}", json=body)
+    assert answer.status_code == status, answer.text
+    assert message in answer.json()["error"]
+    assert answer.json()["error"].isprintable()
+
+
+def test_more_clusters_than_uses_are_as_many_as_there_are(client):
+    found = answered(client, "map", word="über", clusters=5)
+    assert [cluster["size"] for cluster in found["clusters"]] == [1]
+    assert found["maps"][0]["points"] == [[0.0, 0.0]]
+
+
+def test_an_index_of_another_model_is_refused(index):
+    with (
+        pytest.raises(ConfigError, match="another model"),
+        houses.asked(Model(tiny.saved(tiny.WORD_CONFIG)), index=index),
+    ):
+        pass
