@@ -1,0 +1,182 @@
+"""Uses of a word → groups of meanings, and the words that set them apart. Knows no model and no files.
+
+N uses, D width, K groups, A axes.
+
+Groups are found by k-means on unit vectors, in the axes of the greatest variance. Their number is the one with the best
+silhouette, but a single heap wins unless the uses part better than chance: than points of a Gaussian with the same
+variances, grouped the same way.
+
+A word nearby is telling by its log-odds in the group against the other groups, with all uses as the prior, in standard
+deviations (Monroe et al. 2008, "Fightin' Words", eq. 16 to 22). It counts once for each use that it stands near.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from stelmo.errors import ConfigError
+from stelmo.explore.index import Use, is_word
+from stelmo.explore.mixing import units
+from stelmo.explore.tsne import squared_distances
+
+Array = NDArray[Any]
+Groups = NDArray[np.int64]
+
+MOST = 8  # groups, where their number is not given
+AXES = 16  # beyond them the variance of a word's uses is mostly noise
+TRIALS = 4  # of k-means, of which the tightest counts
+ROUNDS = 50
+GAUSSIANS = 5  # heaps that the uses must part better than
+ENOUGH = 500  # uses to choose the number of groups by
+FEWEST = 6  # uses that can be more than one heap
+NOISE = 1e-5  # a spread this small is rounding
+NEAR = 8  # tokens to each side
+PRIOR = 10.0  # words that the prior counts for, in all
+
+_FUNCTION_WORDS = """
+    a about after all also although an and another any are as at be became because been before being between both but
+    by can could did do does during each either for from had has have he her here him his how however i if in into is it
+    its itself just may me might more most much must my n't no nor not of off on one only or other our out over own s
+    same several she should since so some such than that the their them then there these they this those though through
+    thus to too two under until up upon us very was we were what when where whether which while who whom whose why will
+    with within without would you your 's"""
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())  # of English; they tell of grammar more than of meaning
+
+
+def clusters(vectors_ND: Array, k: int | None = None, seed: int = 0) -> Groups:
+    """(N,): the group of each use, 0 the largest; the same for the same vectors and seed.
+
+    `k` groups at most, or as many as the vectors part into, which may be one. Equal vectors share a group.
+    """
+    if k is not None and k < 1:
+        raise ConfigError(f"clusters: {k} groups; expected at least 1, or none given to find their number")
+    rng = np.random.default_rng(seed)
+    axes_NA = _axes(units(np.asarray(vectors_ND, np.float32)))
+    count = _number_of_groups(axes_NA, rng) if k is None else min(k, len(np.unique(axes_NA, axis=0)))
+    if count < 2:
+        return np.zeros(len(axes_NA), np.int64)
+    return _largest_first(kmeans(axes_NA, count, rng))
+
+
+def _axes(units_ND: Array) -> Array:
+    """(N, A): the uses along the directions in which they differ most; no column where they are all equal."""
+    if not len(units_ND):
+        return units_ND
+    left_NR, spread_R, _ = np.linalg.svd((units_ND - units_ND.mean(0)).astype(np.float64), full_matrices=False)
+    axes = min(AXES, int((spread_R > NOISE * np.sqrt(len(units_ND))).sum()))
+    axes_NA: Array = np.round(left_NR[:, :axes] * spread_R[:axes], 6)  # equal vectors are equal here, too
+    return axes_NA
+
+
+def _number_of_groups(axes_NA: Array, rng: Generator) -> int:
+    """The number with the best silhouette; 1 where Gaussian heaps part as well."""
+    if len(axes_NA) > ENOUGH:
+        axes_NA = axes_NA[rng.choice(len(axes_NA), ENOUGH, replace=False)]
+    most = min(MOST, len(np.unique(axes_NA, axis=0)), len(axes_NA) - 1)
+    if most < 2 or len(axes_NA) < FEWEST:
+        return 1
+    found, best = _best_number(axes_NA, most, rng)
+    heaps = (rng.normal(size=axes_NA.shape) * axes_NA.std(0) for _ in range(GAUSSIANS))
+    return found if all(_best_number(heap_NA, most, rng)[1] < best for heap_NA in heaps) else 1
+
+
+def _best_number(axes_NA: Array, most: int, rng: Generator) -> tuple[int, float]:
+    distances_NN = np.sqrt(squared_distances(axes_NA))
+    scores = {count: silhouette(distances_NN, kmeans(axes_NA, count, rng)) for count in range(2, most + 1)}
+    best = max(scores, key=lambda count: scores[count])
+    return best, scores[best]
+
+
+def kmeans(points_NA: Array, count: int, rng: Generator) -> Groups:
+    """The tightest of a few runs."""
+    runs = [_run(points_NA, count, rng) for _ in range(TRIALS)]
+    return min(runs, key=lambda run: run[1])[0]
+
+
+def _run(points_NA: Array, count: int, rng: Generator) -> tuple[Groups, float]:
+    """Groups, and the sum of their points' squared distances from the centres."""
+    centres_KA = np.stack(list(_first_centres(points_NA, count, rng)))
+    groups_N = np.full(len(points_NA), -1)
+    for _ in range(ROUNDS):
+        squares_NK = (centres_KA**2).sum(1) - 2 * points_NA @ centres_KA.T  # and |point|², the same for all centres
+        before_N, groups_N = groups_N, squares_NK.argmin(1)
+        if (before_N == groups_N).all():
+            break
+        member_KN = np.eye(count)[:, groups_N]
+        sizes_K1 = member_KN.sum(1, keepdims=True)
+        # A centre without points stays where it is.
+        centres_KA = np.where(sizes_K1 > 0, member_KN @ points_NA / np.maximum(1, sizes_K1), centres_KA)
+    return groups_N, float(squares_NK.min(1).sum())
+
+
+def _first_centres(points_NA: Array, count: int, rng: Generator) -> Iterator[Array]:
+    """Points far from those before them (k-means++, Arthur & Vassilvitskii 2007)."""
+    centre_A = points_NA[rng.integers(len(points_NA))]
+    yield centre_A
+    squares_N = np.full(len(points_NA), np.inf)
+    for _ in range(count - 1):
+        squares_N = np.minimum(squares_N, ((points_NA - centre_A) ** 2).sum(1))
+        centre_A = points_NA[rng.choice(len(points_NA), p=squares_N / squares_N.sum())]
+        yield centre_A
+
+
+def silhouette(distances_NN: Array, groups_N: Groups) -> float:
+    """How much nearer points are to their own group than to the next, from -1 to 1 (Rousseeuw 1987); alone: 0."""
+    names, inverse_N = np.unique(groups_N, return_inverse=True)
+    if len(names) < 2:
+        return -1.0
+    member_NK = np.eye(len(names))[inverse_N]
+    sizes_K, sums_NK = member_NK.sum(0), distances_NN @ member_NK
+    rows = np.arange(len(groups_N))
+    own_N = sums_NK[rows, inverse_N] / np.maximum(1, sizes_K[inverse_N] - 1)
+    next_N = np.where(member_NK > 0, np.inf, sums_NK / sizes_K).min(1)
+    scale_N = np.maximum(own_N, next_N)
+    scores_N = np.divide(next_N - own_N, scale_N, out=np.zeros_like(own_N), where=scale_N > 0)
+    return float(np.where(sizes_K[inverse_N] > 1, scores_N, 0).mean())
+
+
+def _largest_first(groups_N: Groups) -> Groups:
+    """Groups numbered by size; equals by their first use."""
+    names, firsts, inverse_N, sizes = np.unique(groups_N, return_index=True, return_inverse=True, return_counts=True)
+    rank = np.empty(len(names), np.int64)
+    rank[np.lexsort((firsts, -sizes))] = np.arange(len(names))
+    return rank[inverse_N]
+
+
+def labels(uses: Sequence[Use], assignment: Iterable[int] | NDArray[Any], count: int = 3) -> list[list[str]]:
+    """For each group 0, 1 … its words, the most telling first; none where none tell, as of a single group."""
+    groups = [int(group) for group in assignment]
+    nearby = [Counter[str]() for _ in range(max(groups, default=-1) + 1)]
+    for use, group in zip(uses, groups, strict=True):
+        nearby[group].update(_near(use))
+    everywhere = sum(nearby, Counter[str]())
+    return [_telling(own, everywhere, count) for own in nearby]
+
+
+def _near(use: Use) -> set[str]:
+    first = max(0, use.position - NEAR)
+    tokens = use.tokens[first : use.position] + use.tokens[use.position + 1 : use.position + 1 + NEAR]
+    words = {token.lower() for token in tokens if is_word(token)}
+    return words - FUNCTION_WORDS - {use.word.lower()}
+
+
+def _telling(own: Counter[str], everywhere: Counter[str], count: int) -> list[str]:
+    """Words that the group has more than its share of; equals by the alphabet."""
+    if own == everywhere:
+        return []
+    scores = {word: _score(word, own, everywhere) for word in own}
+    best = sorted(scores, key=lambda word: (-scores[word], word))
+    return [word for word in best if scores[word] > 0][:count]
+
+
+def _score(word: str, own: Counter[str], everywhere: Counter[str]) -> float:
+    prior = PRIOR * everywhere[word] / everywhere.total()
+    inside, outside = own[word] + prior, everywhere[word] - own[word] + prior
+    all_inside, all_outside = own.total() + PRIOR, everywhere.total() - own.total() + PRIOR
+    odds = math.log(inside / (all_inside - inside)) - math.log(outside / (all_outside - outside))
+    return odds / math.sqrt(1 / inside + 1 / outside)

@@ -1,0 +1,260 @@
+"""A corpus → an index of word uses: which words stand where, and their layers. Knows no file format.
+
+N uses, L layers (L+1 with layer 0), T tokens, D width.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stelmo.config import STATES, StatePolicy, choose
+from stelmo.embed.model import Model, Sentences
+from stelmo.embed.run import Advance
+from stelmo.embed.sentences import checked
+from stelmo.errors import ConfigError, DataError
+from stelmo.store import uses as store
+from stelmo.store.uses import Manifest, Sentence, UseFolder
+
+Array = NDArray[Any]
+Ids = NDArray[np.int64]
+
+BLOCK_TOKENS = 8192  # after which finished work is kept
+HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # they change last bits at most
+
+
+class Use(NamedTuple):
+    """One word in its sentence. The id stays the same however the index grows."""
+
+    id: int
+    tokens: tuple[str, ...]
+    position: int
+
+    @property
+    def word(self) -> str:
+        """As it is written there."""
+        return self.tokens[self.position]
+
+
+class Index:
+    """The uses that the folder held when it was opened; for any number of readers, also in threads."""
+
+    def __init__(self, folder: UseFolder) -> None:
+        self._folder = folder
+
+    def __len__(self) -> int:
+        """Number of uses."""
+        return len(self.ids)
+
+    @property
+    def folder(self) -> Path:
+        return self._folder.folder
+
+    @property
+    def depth(self) -> int:
+        """Layers of a use, the token layer included: L+1."""
+        return self._folder.manifest.depth
+
+    @property
+    def width(self) -> int:
+        return self._folder.manifest.width
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the model that made the layers."""
+        return self._folder.manifest.model
+
+    @cached_property
+    def ids(self) -> Ids:
+        """Of all uses, ascending."""
+        return np.flatnonzero(self._folder.there_N)
+
+    @cached_property
+    def words(self) -> Mapping[str, int]:
+        """Lower-cased word → number of its uses; the most frequent first, equals by the alphabet."""
+        counts = {word: len(ids) for word, ids in self._ids_of_words.items()}
+        return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+    def ids_of(self, word: str) -> Ids:
+        """The uses of a word, whatever its case, ascending; of an unknown word none."""
+        return self._ids_of_words.get(word.lower(), np.empty(0, np.int64))
+
+    def uses(self, word: str) -> list[Use]:
+        """The uses of a word, whatever its case; of an unknown word none."""
+        return [self.use(id) for id in self.ids_of(word).tolist()]
+
+    def use(self, id: int) -> Use:
+        self._refuse_unknown([id])
+        tokens = self._folder.sentences[int(self._folder.sentence_N[id])]
+        return Use(int(id), tokens, int(self._folder.position_N[id]))
+
+    def layers(self, ids: Sequence[int] | Ids) -> NDArray[np.float32]:
+        """(N, L+1, D), a row for each id."""
+        self._refuse_unknown(ids)
+        return self.stored(ids).astype(np.float32)
+
+    def stored(self, ids: Sequence[int] | Ids) -> Array:
+        """(N, L+1, D) as kept, in float16."""
+        return self._folder.vectors_NLD[np.asarray(ids, np.int64)]
+
+    def ids_in(self, tokens: Sequence[str]) -> Ids:
+        """The uses in sentences of these very tokens."""
+        wanted = tuple(tokens)
+        numbers = [number for number, found in enumerate(self._folder.sentences) if found == wanted]
+        return self.ids[np.isin(self._folder.sentence_N[self.ids], numbers)]
+
+    @cached_property
+    def _ids_of_words(self) -> dict[str, Ids]:
+        found: dict[str, list[int]] = {}
+        for id, sentence, position in self._places():
+            found.setdefault(self._folder.sentences[sentence][position].lower(), []).append(id)
+        return {word: np.array(ids, np.int64) for word, ids in found.items()}
+
+    def _places(self) -> Iterator[tuple[int, int, int]]:
+        """Of every use its id, its sentence, its position."""
+        sentences, positions = self._folder.sentence_N[self.ids], self._folder.position_N[self.ids]
+        return zip(self.ids.tolist(), sentences.tolist(), positions.tolist(), strict=True)
+
+    def _refuse_unknown(self, ids: Sequence[int] | Ids) -> None:
+        there_N = self._folder.there_N
+        for id in np.asarray(ids, np.int64).tolist():
+            if not (0 <= id < len(there_N) and there_N[id]):
+                raise DataError(f"{self.folder}: no use {id}; it was deleted or never there")
+
+
+def open(folder: str | Path) -> Index:
+    """The index in a folder that `build` made."""
+    return Index(UseFolder(Path(folder)))
+
+
+def build(
+    model: Model,
+    sentences: Sentences,
+    folder: str | Path,
+    *,
+    words: Collection[str] | None = None,
+    per_word: int | None = None,
+    block_tokens: int = BLOCK_TOKENS,
+    advance: Advance = lambda tokens: None,
+) -> Index:
+    """The uses of words in the sentences, of which those that the folder lacks are computed and added to it.
+
+    `words` are the only ones to index; unset, all tokens that hold a letter. `per_word` bounds the uses of a word: the
+    first ones count. A folder is of one model and setting. Finished blocks survive an interruption: the same call goes
+    on. `advance` is told the tokens of each finished block.
+    """
+    path = Path(folder)
+    policy = model.settings.state
+    _refuse_carry(policy)
+    store.prepare(path, _manifest(model))
+    with store.writing(path) as writer:
+        choice = _Choice(writer.found, words, per_word)
+        for block in _blocks(sentences, block_tokens):
+            chosen = [sentence for sentence in map(choice.of, checked(block)) if sentence.positions]
+            if chosen:
+                writer.add(chosen, _layers(model, chosen))
+            advance(sum(map(len, block)))
+    return open(path)
+
+
+def delete(folder: str | Path, unwanted: Callable[[tuple[str, ...]], bool]) -> int:
+    """Forget the uses in sentences of which `unwanted` says so → their number.
+
+    No reader finds them again; their bytes stay in the files until the corpus is indexed anew.
+    """
+    with store.writing(Path(folder)) as writer:
+        found = writer.found
+        numbers = [number for number, tokens in enumerate(found.sentences) if unwanted(tokens)]
+        gone = np.flatnonzero(found.there_N & np.isin(found.sentence_N, numbers))
+        if len(gone):
+            writer.delete(gone.tolist())
+    return len(gone)
+
+
+def refuse_other_model(index: Index, model: Model) -> None:
+    """Vectors of two models cannot be compared."""
+    here = model.saved().fingerprint()
+    if index.fingerprint != here:
+        raise ConfigError(
+            f"{index.folder} is an index by another model ({index.fingerprint[:8]} there, {here[:8]} here); "
+            "name that model with --model, or index the corpus with this one"
+        )
+
+
+def is_word(token: str) -> bool:
+    return any(map(str.isalpha, token))
+
+
+class _Choice:
+    """Which tokens of a sentence become uses, by what is there already."""
+
+    def __init__(self, found: UseFolder, words: Collection[str] | None, per_word: int | None) -> None:
+        index = Index(found)
+        self._words = None if words is None else {word.lower() for word in words}
+        self._limit = per_word
+        self._counts = Counter(index.words)
+        self._there: dict[tuple[str, ...], set[int]] = {}
+        for _, sentence, position in index._places():
+            self._there.setdefault(found.sentences[sentence], set()).add(position)
+
+    def of(self, tokens: Sequence[str]) -> Sentence:
+        """The positions to add; they count as added."""
+        there = self._there.setdefault(tuple(tokens), set())
+        added = [position for position, token in enumerate(tokens) if position not in there and self._takes(token)]
+        there.update(added)
+        return Sentence(tuple(tokens), tuple(added))
+
+    def _takes(self, token: str) -> bool:
+        word = token.lower()
+        wanted = is_word(word) if self._words is None else word in self._words
+        if not wanted or (self._limit is not None and self._counts[word] >= self._limit):
+            return False
+        self._counts[word] += 1
+        return True
+
+
+def _manifest(model: Model) -> Manifest:
+    settings = model.settings.model_dump(mode="json", exclude=HARMLESS)
+    depth, width = model.config.depth, model.config.width
+    return Manifest(model=model.saved().fingerprint(), settings=settings, depth=depth, width=width)
+
+
+def _refuse_carry(policy: StatePolicy) -> None:
+    choose("state", policy, STATES)
+    if policy == "carry":
+        raise ConfigError("index: under state 'carry' a use depends on the sentences before; load with warm or fresh")
+
+
+def _blocks(sentences: Iterable[Sequence[str]], tokens: int) -> Iterator[list[Sequence[str]]]:
+    """Sentences with about so many tokens together."""
+    block: list[Sequence[str]] = []
+    size = 0
+    for sentence in sentences:
+        block.append(sentence)
+        size += len(sentence) + 1  # an empty sentence takes room, too
+        if size >= tokens:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def _layers(model: Model, sentences: Sequence[Sentence]) -> Array:
+    """(N, L+1, D) of the chosen positions; what float16 cannot hold is refused, not made infinite."""
+    computed = model.layers([sentence.tokens for sentence in sentences])
+    chosen = [
+        layers_LTD[:, list(sentence.positions)].swapaxes(0, 1)
+        for sentence, layers_LTD in zip(sentences, computed, strict=True)
+    ]
+    layers_NLD = np.concatenate(chosen)
+    with np.errstate(over="ignore"):
+        kept_NLD = layers_NLD.astype(np.float16)
+    if not np.isfinite(kept_NLD).all():
+        raise DataError(
+            f"the layers reach {np.abs(layers_NLD).max():.3g}, which float16 does not hold; the index needs it"
+        )
+    return kept_NLD

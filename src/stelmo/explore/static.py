@@ -1,0 +1,67 @@
+"""A word → its neighbours without context. Knows no index.   V words, D width."""
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from stelmo.embed import engine
+from stelmo.embed.model import Model
+from stelmo.errors import ConfigError
+from stelmo.explore.index import is_word
+from stelmo.explore.mixing import units
+from stelmo.ops import fast, reference
+from stelmo.store import static as store
+from stelmo.store.static import StaticVectors
+
+Array = NDArray[Any]
+MODEL_WORDS = 20_000  # of the vocabulary, whose frequent words come first
+
+
+class Static:
+    """One vector a word, wherever it stands."""
+
+    def __init__(self, vectors: StaticVectors, vector_of: Callable[[str], Array | None]) -> None:
+        self._words, self._vector_of = vectors.words, vector_of
+        self._units_VD = units(vectors.vectors_VD)
+
+    def neighbours(self, word: str, k: int) -> list[tuple[str, float]]:
+        """The k words most alike with their cosine, the best first; of a word without a vector none."""
+        vector_D = self._vector_of(word)
+        if vector_D is None:
+            return []
+        similarities_V = self._units_VD @ units(vector_D)
+        best = (int(row) for row in np.argsort(-similarities_V, kind="stable"))
+        others = (row for row in best if self._words[row] != word)
+        return [(self._words[row], float(similarities_V[row])) for row in islice(others, k)]
+
+
+def of_model(model: Model) -> Static:
+    """By layer 0, which reads a word's characters and nothing around it; over words of the model's vocabulary."""
+    if model.vocabulary is None:
+        raise ConfigError("the model has no vocabulary to find static neighbours in; give a file of word vectors")
+    words = list(islice(filter(is_word, model.vocabulary), MODEL_WORDS))
+    return Static(StaticVectors(words, _token_layer(model, words)), lambda word: _token_layer(model, [word])[0])
+
+
+@torch.inference_mode()
+def _token_layer(model: Model, words: Sequence[str]) -> Array:
+    """(V, P): half of layer 0, the other half is equal to it."""
+    on_cpu = model.bilm.encoder.table.device.type == "cpu"
+    cnn = fast.char_cnn if on_cpu else reference.char_cnn
+    return engine.token_vectors(model.bilm, model.word_ids(words), cnn).float().cpu().numpy()
+
+
+def of_file(path: str | Path) -> Static:
+    """By a file of static vectors, such as GloVe's or word2vec's."""
+    vectors = store.read(path)
+
+    def vector_of(word: str) -> Array | None:
+        row = vectors.row(word)
+        return None if row is None else vectors.vectors_VD[row]
+
+    return Static(vectors, vector_of)

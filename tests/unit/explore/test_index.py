@@ -1,0 +1,281 @@
+"""An index of word uses: the words of the corpus with the model's layers, through additions, deletions and kills."""
+
+import re
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import stelmo
+from stelmo.errors import ConfigError, DataError, OutputError
+from stelmo.explore import index
+
+SENTENCES = [
+    ["The", "bank", "."],
+    [],
+    ["a", "river", "bank", "and", "a", "Bank"],
+    ["über", "日本", "12", "3rd"],
+    ["...", "--"],
+]
+MODEL = tiny.model()
+
+
+def build(folder, sentences=SENTENCES, model=MODEL, **options):
+    return index.build(model, sentences, folder, **({"block_tokens": 5} | options))
+
+
+def contents(found):
+    return {(use.tokens, use.position) for word in found.words for use in found.uses(word)}
+
+
+def counting(monkeypatch):
+    """The sentences computed from here on."""
+    computed, original = [], MODEL.layers
+
+    def count(sentences, *rest):
+        computed.extend(map(tuple, sentences))
+        return original(sentences, *rest)
+
+    monkeypatch.setattr(MODEL, "layers", count)
+    return computed
+
+
+# What is indexed
+
+
+def test_every_token_with_a_letter_is_a_use_of_its_lower_cased_word(tmp_path):
+    found = build(tmp_path / "i")
+    assert dict(found.words) == {"bank": 3, "a": 2, "3rd": 1, "and": 1, "river": 1, "the": 1, "über": 1, "日本": 1}
+    assert list(found.words) == sorted(found.words, key=lambda word: (-found.words[word], word))
+    assert [use.word for use in found.uses("BANK")] == ["bank", "bank", "Bank"]
+    assert len(found) == sum(found.words.values())
+
+
+def test_the_layers_are_those_of_the_model_in_half_precision(tmp_path):
+    found = build(tmp_path / "i")
+    by_sentence = {tuple(tokens): layers for tokens, layers in zip(SENTENCES, MODEL.layers(SENTENCES), strict=True)}
+    uses = [use for word in found.words for use in found.uses(word)]
+    expected_NLD = np.stack([by_sentence[use.tokens][:, use.position] for use in uses])
+    layers_NLD = found.layers([use.id for use in uses])
+    assert layers_NLD.dtype == np.float32
+    np.testing.assert_allclose(layers_NLD, expected_NLD, rtol=1e-3, atol=1e-3)
+    assert np.abs(layers_NLD).max() > 0.1
+
+
+def test_the_index_says_what_it_is_of(tmp_path):
+    found = build(tmp_path / "i")
+    assert (found.depth, found.width) == (MODEL.config.depth, MODEL.config.width)
+    assert found.fingerprint == MODEL.saved().fingerprint()
+    index.refuse_other_model(found, MODEL)
+
+
+def test_chosen_words_alone_are_indexed_whatever_their_case(tmp_path):
+    found = build(tmp_path / "i", words=["Bank", "12"])
+    assert dict(found.words) == {"bank": 3, "12": 1}
+
+
+def test_of_a_word_with_many_uses_the_first_are_kept(tmp_path):
+    found = build(tmp_path / "i", [["bank", str(number)] for number in range(9)], per_word=4)
+    assert [use.tokens[1] for use in found.uses("bank")] == ["0", "1", "2", "3"]
+
+
+def test_an_unknown_word_has_no_use(tmp_path):
+    assert build(tmp_path / "i").uses("unheard-of") == []
+
+
+@pytest.mark.parametrize("id", [-1, 10, 10**12])
+def test_an_unknown_use_is_refused(id, tmp_path):
+    found = build(tmp_path / "i", [["bank"]] * 2)
+    with pytest.raises(DataError, match=f"no use {id}; it was deleted or never there"):
+        found.use(id)
+    with pytest.raises(DataError, match=f"no use {id}"):
+        found.layers([0, id])
+
+
+def test_threads_can_read_one_index(tmp_path):
+    found = build(tmp_path / "i")
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(lambda _: [found.use(id) for id in found.ids.tolist()], range(8)))
+    assert all(answer == answers[0] for answer in answers)
+
+
+# Growing and forgetting
+
+
+def test_the_same_text_again_computes_nothing(tmp_path, monkeypatch):
+    first = build(tmp_path / "i")
+    computed = counting(monkeypatch)
+    second = build(tmp_path / "i")
+    assert computed == []
+    assert [second.use(id) for id in second.ids.tolist()] == [first.use(id) for id in first.ids.tolist()]
+
+
+def test_a_sentence_that_comes_twice_is_there_once(tmp_path):
+    assert build(tmp_path / "i", [["bank"], ["bank"]]).words == {"bank": 1}
+
+
+def test_more_words_of_a_sentence_that_is_there_are_added(tmp_path):
+    build(tmp_path / "i", words=["river"])
+    assert contents(build(tmp_path / "i")) == contents(build(tmp_path / "j"))
+
+
+def test_an_id_stays_its_uses_own_while_others_come_and_go(tmp_path):
+    before = build(tmp_path / "i", SENTENCES[:3])
+    kept = {use.id: use for use in before.uses("bank") if "river" in use.tokens}
+    assert index.delete(tmp_path / "i", lambda tokens: "The" in tokens) == 2
+    after = build(tmp_path / "i", [["another", "bank"]])
+    assert all(after.use(id) == use for id, use in kept.items())
+    np.testing.assert_array_equal(after.layers(list(kept)), before.layers(list(kept)))
+    assert after.words["bank"] == 3
+    assert "the" not in after.words
+
+
+def test_what_was_deleted_can_be_added_again(tmp_path):
+    before = build(tmp_path / "i")
+    assert index.delete(tmp_path / "i", lambda tokens: True) == len(before)
+    assert len(index.open(tmp_path / "i")) == 0
+    assert contents(build(tmp_path / "i")) == contents(before)
+
+
+def test_nothing_to_delete_changes_no_byte(tmp_path):
+    build(tmp_path / "i")
+    before = {file.name: file.read_bytes() for file in (tmp_path / "i").iterdir()}
+    assert index.delete(tmp_path / "i", lambda tokens: False) == 0
+    assert {file.name: file.read_bytes() for file in (tmp_path / "i").iterdir()} == before
+
+
+words = st.sampled_from(["bank", "Bank", "river", "a", ".", "日本"])
+changes = st.lists(st.tuples(st.booleans(), st.lists(st.lists(words, max_size=3), max_size=3)), max_size=5)
+
+
+@given(changes=changes)
+@settings(max_examples=30)
+def test_after_any_additions_and_deletions_the_uses_are_those_added_and_not_deleted(changes, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("any") / "i"
+    build(folder, [])
+    expected = set()
+    for adding, sentences in changes:
+        places = {(tuple(s), at) for s in sentences for at, word in enumerate(s) if index.is_word(word)}
+        if adding:
+            build(folder, sentences)
+            expected |= places
+        else:
+            gone = index.delete(folder, lambda tokens, unwanted=sentences: list(tokens) in unwanted)
+            assert gone == len(expected & places)
+            expected -= places
+        found = index.open(folder)
+        assert contents(found) == expected
+        assert len(found) == len(expected)
+
+
+# Stopped
+
+KILLED = """
+import os, signal, sys
+from stelmo.embed.load import load
+from stelmo.explore import index
+from stelmo.store import growing
+left, kept = int(sys.argv[3]), growing.flush_to_disk
+def flush(file):
+    global left
+    left -= 1
+    if left < 0:
+        file.flush()
+        os.truncate(file.fileno(), os.fstat(file.fileno()).st_size - int(sys.argv[4]))
+        os.kill(os.getpid(), signal.SIGKILL)
+    kept(file)
+growing.flush_to_disk = flush
+index.build(load(sys.argv[1]), [[f"w{n}", "x", "y"] for n in range(8)], sys.argv[2], block_tokens=8, per_word=6)
+"""
+
+
+@pytest.mark.parametrize(("flushes", "torn"), [(1, 7), (6, 40)], ids=["in the journal", "in the vectors"])
+def test_a_kill_while_indexing_leaves_whole_blocks_and_the_same_call_goes_on(flushes, torn, tmp_path):
+    model, sentences = tiny.folder(tmp_path / "model"), [[f"w{n}", "x", "y"] for n in range(8)]
+    whole = build(tmp_path / "whole", sentences, block_tokens=8, per_word=6)
+    command = [sys.executable, "-c", KILLED, str(model), str(tmp_path / "i"), str(flushes), str(torn)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    left = index.open(tmp_path / "i")
+    assert contents(left) == {place for place in contents(whole) if int(place[0][0][1:]) < flushes // 2 * 2}
+    assert_same(left, whole, len(left))
+    assert_same(build(tmp_path / "i", sentences, block_tokens=8, per_word=6), whole, len(whole))
+
+
+def assert_same(found, expected, count):
+    """The first uses with their layers, to the last bit but one of half precision."""
+    assert found.ids.tolist() == expected.ids.tolist()[:count]
+    assert [found.use(id) for id in found.ids.tolist()] == [expected.use(id) for id in found.ids.tolist()]
+    np.testing.assert_allclose(found.layers(found.ids), expected.layers(found.ids), rtol=2e-3, atol=1e-5)
+
+
+def test_an_interruption_keeps_the_blocks_that_were_finished(tmp_path):
+    def stop(tokens):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build(tmp_path / "i", advance=stop)
+    assert contents(index.open(tmp_path / "i")) < contents(build(tmp_path / "i"))
+
+
+def test_progress_is_told_every_token(tmp_path):
+    told = []
+    build(tmp_path / "i", advance=told.append)
+    build(tmp_path / "i", advance=told.append)
+    assert sum(told) == 2 * sum(map(len, SENTENCES))
+    assert len(told) > 2
+
+
+# Refused
+
+
+def test_another_model_is_refused_for_adding_and_for_asking(tmp_path):
+    found = build(tmp_path / "i")
+    saved = tiny.saved()
+    saved.bilm.encoder.table[5, 0] += 1e-3
+    other = type(MODEL)(saved)
+    with pytest.raises(OutputError, match="an index by another model"):
+        build(tmp_path / "i", model=other)
+    with pytest.raises(ConfigError, match=r"an index by another model .* name that model with --model"):
+        index.refuse_other_model(found, other)
+
+
+def test_a_state_that_goes_from_sentence_to_sentence_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="under state 'carry'"):
+        build(tmp_path / "i", model=tiny.model(state="carry"))
+    assert not (tmp_path / "i").exists()
+
+
+@pytest.mark.parametrize("sentences", ["a text", ["a text"], [["a", 1]]], ids=str)
+def test_what_is_no_list_of_tokens_is_refused(sentences, tmp_path):
+    with pytest.raises(DataError, match="tokens"):
+        build(tmp_path / "i", sentences)
+
+
+def test_layers_that_half_precision_cannot_hold_are_refused_and_not_made_infinite(tmp_path, monkeypatch):
+    monkeypatch.setattr(MODEL, "layers", lambda sentences: [np.full((3, len(s), 12), 1e6) for s in sentences])
+    with pytest.raises(DataError, match=r"reach 1e\+06, which float16 does not hold"):
+        build(tmp_path / "i")
+    assert len(index.open(tmp_path / "i")) == 0
+
+
+# The document
+
+
+def test_the_documented_calls_run(tmp_path, monkeypatch):
+    text = (Path(__file__).parents[3] / "docs" / "explorer.md").read_text()
+    snippet = re.findall(r"```python\n(.*?)```", text.split("## The index")[1], re.DOTALL)[0]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(stelmo, "load", lambda: MODEL)
+    names = {}
+    exec(snippet, names)
+    assert [use.word for use in names["uses"]] == ["bank"] * 3
+    assert names["points"].shape == (3, 2)
+    assert len(names["hits"]) == 5
+    assert len(index.open("uses").uses("bank")) == 2

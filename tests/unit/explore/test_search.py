@@ -1,0 +1,126 @@
+"""Search finds what comparing with every use one by one finds, in blocks and by faiss."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit.explore.toys import DEPTH, WIDTH, index_of, random_index
+
+from stelmo.explore import index, search
+from stelmo.explore.mixing import Mix, of_layer
+
+WORDS = ["bank", "Bank", "river"] * 12
+QUERY_D = np.array([1.0, -0.5, 0.25, 2.0], np.float32)
+MEAN = of_layer("mean", DEPTH)
+
+
+def brute_force(found, query_D, mix, k, word=None):
+    """(id, cosine), in plain Python and double precision."""
+    scored = []
+    for id in found.ids.tolist():
+        vector_D = mix.gamma * np.einsum("l,ld->d", np.array(mix.weights), found.layers([id])[0].astype(np.float64))
+        lengths = np.linalg.norm(vector_D) * np.linalg.norm(query_D)
+        scored.append((id, float(vector_D @ query_D / lengths) if lengths else 0.0))
+    kept = [(id, score) for id, score in scored if word is None or found.use(id).word.lower() == word.lower()]
+    return sorted(kept, key=lambda pair: (-pair[1], pair[0]))[:k]
+
+
+def assert_same(hits, expected):
+    assert [hit.use.id for hit in hits] == [id for id, _ in expected]
+    np.testing.assert_allclose([hit.similarity for hit in hits], [score for _, score in expected], atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return random_index(tmp_path_factory.mktemp("search") / "i", WORDS)
+
+
+numbers = st.floats(-3, 3, width=32)
+
+
+@given(
+    query=st.lists(numbers, min_size=WIDTH, max_size=WIDTH).filter(lambda query: np.linalg.norm(query) > 0.1),
+    weights=st.tuples(*[st.sampled_from([0.0, 0.2, 1.0])] * DEPTH),
+    k=st.integers(0, 50),
+    word=st.sampled_from([None, "bank", "RIVER", "nowhere"]),
+    block=st.integers(1, 50),
+)
+@settings(max_examples=60)
+def test_search_is_comparing_with_every_use(found, query, weights, k, word, block):
+    query_D, mix = np.array(query, np.float32), Mix(weights, 1.5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "BLOCK_USES", block)
+        hits = search.nearest(found, query_D, mix, k, word)
+    assert_same(hits, brute_force(found, query_D, mix, k, word))
+
+
+def test_a_use_is_nearest_to_itself(found):
+    layers_NLD = found.layers([7])
+    hits = search.nearest(found, layers_NLD[0, 2], of_layer(2, DEPTH), 1)
+    assert hits[0].use == found.use(7)
+    assert hits[0].similarity == pytest.approx(1.0, abs=1e-5)
+
+
+def test_the_querys_own_sentence_can_be_left_out(found):
+    own = found.use(7)
+    hits = search.nearest(found, found.layers([7])[0, 2], of_layer(2, DEPTH), len(WORDS), exclude=list(own.tokens))
+    assert {hit.use.id for hit in hits} == set(found.ids.tolist()) - {7}
+
+
+def test_deleted_uses_are_not_found(tmp_path):
+    random_index(tmp_path / "i", WORDS)
+    index.delete(tmp_path / "i", lambda tokens: int(tokens[0]) % 2 == 0)
+    found = index.open(tmp_path / "i")
+    hits = search.nearest(found, QUERY_D, MEAN, len(WORDS))
+    assert_same(hits, brute_force(found, QUERY_D, MEAN, len(WORDS)))
+    assert len(hits) == len(WORDS) // 2
+
+
+def test_equals_come_in_the_order_of_their_ids(tmp_path):
+    found = index_of(tmp_path / "i", ["a"] * 9, np.ones((9, DEPTH, WIDTH)))
+    assert [hit.use.id for hit in search.nearest(found, QUERY_D, MEAN, 5)] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("query_D", [np.zeros(WIDTH, np.float32), QUERY_D], ids=["query", "uses"])
+def test_a_vector_of_zeros_is_like_nothing(query_D, tmp_path):
+    found = index_of(tmp_path / "i", ["a", "b"], np.zeros((2, DEPTH, WIDTH)))
+    assert [hit.similarity for hit in search.nearest(found, query_D, MEAN, 2)] == [0.0, 0.0]
+
+
+def test_an_empty_index_has_no_neighbour(tmp_path):
+    random_index(tmp_path / "i", WORDS)
+    index.delete(tmp_path / "i", lambda tokens: True)
+    assert search.nearest(index.open(tmp_path / "i"), QUERY_D, MEAN, 3) == []
+
+
+# Faiss
+
+
+@pytest.fixture
+def by_faiss(monkeypatch):
+    pytest.importorskip("faiss", reason="faiss is an extra; pip install 'stelmo[explore]'")
+    monkeypatch.setattr(search, "FAISS_FROM", 1)
+    monkeypatch.setattr(search, "SPARE", 2)
+    search._flat.cache_clear()
+    yield
+    search._flat.cache_clear()
+
+
+@pytest.mark.parametrize("layer", [0, 1, "top", "mean"])
+@pytest.mark.parametrize("k", [1, 5, 100])
+def test_faiss_gives_the_same_answers(layer, k, found, by_faiss):
+    mix = of_layer(layer, DEPTH)
+    assert_same(search.nearest(found, QUERY_D, mix, k), brute_force(found, QUERY_D, mix, k))
+    assert search._flat.cache_info().currsize == 1
+
+
+def test_faiss_finds_enough_when_a_sentence_is_left_out(found, by_faiss):
+    best = brute_force(found, QUERY_D, MEAN, 4)
+    hits = search.nearest(found, QUERY_D, MEAN, 3, exclude=found.use(best[0][0]).tokens)
+    assert_same(hits, best[1:])
+
+
+def test_without_faiss_a_large_index_is_searched_all_the_same(found, monkeypatch):
+    monkeypatch.setattr(search, "FAISS_FROM", 1)
+    monkeypatch.setattr(search, "find_spec", lambda name: None)
+    assert_same(search.nearest(found, QUERY_D, MEAN, 5), brute_force(found, QUERY_D, MEAN, 5))

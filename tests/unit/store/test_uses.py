@@ -1,0 +1,236 @@
+"""Word uses on disk: what was added and not deleted, whatever stops the writer."""
+
+import errno
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stelmo.errors import DataError, OutputError
+from stelmo.store import growing
+from stelmo.store import uses as store
+from stelmo.store.uses import Manifest, Sentence, UseFolder
+
+MANIFEST = Manifest(model="1a2b3c4d5e6f", settings={"state": "warm"}, depth=2, width=3)
+BLOCKS = [
+    [Sentence(("the", "bank", "."), (0, 1)), Sentence(("über", "\udc80日本"), (1,))],
+    [Sentence(("a", 'line\n"two"'), (0, 1))],
+    [1, 3],
+    [Sentence(("river",), (0,))],
+]
+USES = [2 + 1, 2, 0, 1]  # of each block
+
+
+def numbers(first, count):
+    return np.arange(6 * first, 6 * (first + count)).reshape(count, 2, 3).astype(np.float16)
+
+
+def write(folder, blocks=BLOCKS):
+    """Sentences are added, numbers deleted."""
+    store.prepare(folder, MANIFEST)
+    with store.writing(folder) as writer:
+        first = len(writer.found.there_N)
+        for block in blocks:
+            if isinstance(block[0], int):
+                writer.delete(block)
+            else:
+                count = sum(len(sentence.positions) for sentence in block)
+                writer.add(block, numbers(first, count))
+                first += count
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write(tmp_path / "uses")
+
+
+def assert_first_blocks(folder, count):
+    found = UseFolder(folder)
+    sentences = [s for block in BLOCKS[:count] for s in block if isinstance(s, Sentence)]
+    assert found.sentences == [sentence.tokens for sentence in sentences]
+    places = [(number, position) for number, s in enumerate(sentences) for position in s.positions]
+    assert list(zip(found.sentence_N.tolist(), found.position_N.tolist(), strict=True)) == places
+    assert found.there_N.tolist() == [count < 3 or use not in BLOCKS[2] for use in range(len(places))]
+    np.testing.assert_array_equal(found.vectors_NLD, numbers(0, len(places)))
+
+
+# Numbers and text
+
+
+def test_what_was_written_is_read_back_bit_by_bit(folder):
+    assert_first_blocks(folder, len(BLOCKS))
+
+
+def test_a_folder_written_in_several_goes_is_the_same(folder, tmp_path):
+    for block in BLOCKS:
+        write(tmp_path / "slowly", [block])
+    for name in (store.JOURNAL, store.VECTORS):
+        assert (tmp_path / "slowly" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_vectors_are_a_map_of_the_file_and_cannot_be_written(folder):
+    with pytest.raises(ValueError, match="read-only"):
+        UseFolder(folder).vectors_NLD[0] = 1
+
+
+def test_a_folder_without_a_use_is_empty(tmp_path):
+    store.prepare(tmp_path / "uses", MANIFEST)
+    assert_first_blocks(tmp_path / "uses", 0)
+
+
+def test_a_folder_open_while_another_process_writes_stays_as_it_was(tmp_path):
+    before = UseFolder(write(tmp_path / "uses", BLOCKS[:2]))
+    write(tmp_path / "uses", BLOCKS[2:])
+    assert before.there_N.all()
+    np.testing.assert_array_equal(before.vectors_NLD, numbers(0, 5))
+
+
+# Torn files
+
+
+def journal_ends(folder):
+    """The journal's size behind each block, from none on."""
+    journal = (folder / store.JOURNAL).read_bytes()
+    return [0, *(block.end for block in store._whole_blocks(journal))]
+
+
+def blocks_within(folder, name, size):
+    """How many leading blocks are whole when the file ends there."""
+    if name == store.JOURNAL:
+        return sum(end <= size for end in journal_ends(folder)) - 1
+    room = size // MANIFEST.use_bytes
+    return max(count for count in range(len(BLOCKS) + 1) if all(sum(USES[: n + 1]) <= room for n in range(count)))
+
+
+@pytest.mark.parametrize("name", [store.JOURNAL, store.VECTORS])
+def test_torn_at_any_byte_the_whole_blocks_are_read_and_the_rest_can_be_written_again(name, folder):
+    whole = {file.name: file.read_bytes() for file in folder.iterdir()}
+    kept = [blocks_within(folder, name, size) for size in range(len(whole[name]) + 1)]
+    for size, count in enumerate(kept):
+        (folder / name).write_bytes(whole[name][:size])
+        assert_first_blocks(folder, count)
+        write(folder, BLOCKS[count:])
+        assert {file.name: file.read_bytes() for file in folder.iterdir()} == whole
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_a_changed_bit_of_the_journal_never_gives_other_uses(data, tmp_path_factory):
+    folder = write(tmp_path_factory.mktemp("flipped") / "uses")
+    ends = journal_ends(folder)
+    journal = bytearray((folder / store.JOURNAL).read_bytes())
+    place = data.draw(st.integers(0, len(journal) - 1))
+    journal[place] ^= 1 << data.draw(st.integers(0, 7))
+    (folder / store.JOURNAL).write_bytes(journal)
+    assert_first_blocks(folder, sum(end <= place for end in ends) - 1)
+
+
+@pytest.mark.parametrize("tail", [bytes(100), b"\xff" * 100, b"x"], ids=["zeros", "ones", "short"])
+@pytest.mark.parametrize("name", [store.JOURNAL, store.VECTORS])
+def test_rubbish_behind_the_last_block_is_ignored_and_cut_off(name, tail, folder):
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(whole + tail)
+    assert_first_blocks(folder, len(BLOCKS))
+    with store.writing(folder):
+        pass
+    assert (folder / name).read_bytes() == whole
+
+
+def test_a_full_disk_is_said_in_words_and_keeps_what_was_finished(folder, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(growing, "flush_to_disk", full)
+    with pytest.raises(OutputError, match=r"disk is full.*is kept"):
+        write(folder, BLOCKS[:1])
+    assert_first_blocks(folder, len(BLOCKS))
+
+
+@pytest.mark.parametrize("left", [[], [growing.LOCK], [".manifest.json.x.partial.json"]], ids=str)
+def test_a_folder_whose_making_was_stopped_is_made(left, tmp_path):
+    for name in left:
+        (tmp_path / name).write_bytes(b"half")
+    write(tmp_path)
+    assert_first_blocks(tmp_path, len(BLOCKS))
+
+
+# One writer, one model
+
+HOLD = """
+import sys
+from pathlib import Path
+from stelmo.store import uses
+with uses.writing(Path(sys.argv[1])):
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_writer_is_refused_until_the_first_is_gone_even_by_a_kill(folder):
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+        assert first.stdout.readline() == b"writing\n"
+        with pytest.raises(OutputError, match=f"process {first.pid} is writing there; repeat"):
+            write(folder)
+        assert_first_blocks(folder, len(BLOCKS))
+        first.send_signal(signal.SIGKILL)
+    with store.writing(folder):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": "ffffffffff"}, r"by another model \(1a2b3c4d there, ffffffff here\); choose another folder"),
+        ({"settings": {"state": "fresh"}}, r'other settings \({"state": "warm"} there, {"state": "fresh"} here\)'),
+    ],
+)
+def test_another_model_or_setting_is_refused(change, message, folder):
+    with pytest.raises(OutputError, match=message):
+        store.prepare(folder, MANIFEST.model_copy(update=change))
+    assert_first_blocks(folder, len(BLOCKS))
+
+
+def test_a_folder_of_other_things_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(OutputError, match="holds no index of word uses"):
+        store.prepare(tmp_path, MANIFEST)
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_folder_that_is_no_index_is_named_with_the_way_out(tmp_path):
+    with pytest.raises(
+        DataError, match="no index of word uses; make one with `stelmo explore --index CORPUS --to DIR`"
+    ):
+        UseFolder(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "[", "[]", '{"stelmo": 2}', "{}"], ids=repr)
+def test_a_damaged_manifest_is_refused(text, folder):
+    (folder / store.MANIFEST).write_text(text)
+    with pytest.raises(DataError, match=r"manifest\.json"):
+        UseFolder(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (store.ADD, json.dumps([["a"], [1]]).encode()),
+        (store.ADD, json.dumps([["a"], [-1]]).encode()),
+        (store.DELETE, np.array([10_000], "<i8").tobytes()),
+        (store.DELETE, np.array([-1], "<i8").tobytes()),
+    ],
+    ids=["behind the sentence", "before it", "no such use", "negative use"],
+)
+def test_a_whole_journal_of_impossible_places_is_refused(kind, body, folder):
+    with (folder / store.VECTORS).open("ab") as vectors, (folder / store.JOURNAL).open("ab") as journal:
+        vectors.write(bytes(MANIFEST.use_bytes))
+        journal.write(store.HEADER.pack(kind, len(body), growing.checksum(kind + body)) + body)
+    with pytest.raises(DataError, match=r"journal\.bin: positions or uses that are not there"):
+        UseFolder(folder)
