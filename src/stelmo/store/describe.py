@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from stelmo.errors import DataError, ModelError
-from stelmo.store import hdf5, manifest, models, runs, shards
+from stelmo.store import hdf5, layers, manifest, models, runs, shards, uses
 from stelmo.store.saved import SavedModel, describe_input
 
 Lines = list[tuple[str, str]]
 
 
 def describe(path: Path) -> Lines:
-    """A file of vectors, a corpus, a training run, or else a model."""
+    """A file of vectors, an index of uses, kept layers, a corpus, a training run, or else a model."""
     if not path.exists():
         raise ModelError(f"{path}: no such file or folder; expected a model, a corpus, a run or a file of vectors")
+    for kind in (uses, layers):
+        if kind.recognises(path):
+            return kind.describe(path)
     if manifest.recognises(path):
         return manifest.describe(shards.read(path).manifest)
     if runs.recognises(path):

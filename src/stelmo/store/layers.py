@@ -113,6 +113,21 @@ def _is_beginning(path: Path) -> bool:
     return path.name in (growing.LOCK, START) or path.name.startswith((f".{START}.", f".{MANIFEST}."))
 
 
+def recognises(folder: Path) -> bool:
+    return (folder / MANIFEST).is_file() and (folder / START).is_file()
+
+
+def describe(folder: Path) -> list[tuple[str, str]]:
+    """In lines for a person."""
+    found = LayerFolder(folder, read_manifest(folder))
+    return [
+        ("format", "precomputed layers"),
+        ("sentences", f"{len(found):,}, {found.tokens:,} tokens"),
+        ("vectors", f"{found.manifest.depth} layers of {found.manifest.width} numbers, {found.manifest.dtype}"),
+        ("model", f"fingerprint {found.manifest.model[:16]}"),
+    ]
+
+
 def read_manifest(folder: Path) -> Manifest:
     try:
         values = json.loads((folder / MANIFEST).read_text())

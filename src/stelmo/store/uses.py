@@ -102,6 +102,22 @@ def exists(folder: Path) -> bool:
     return (folder / MANIFEST).is_file()
 
 
+def recognises(folder: Path) -> bool:
+    return exists(folder) and (folder / JOURNAL).is_file()
+
+
+def describe(folder: Path) -> list[tuple[str, str]]:
+    """In lines for a person."""
+    found = UseFolder(folder)
+    manifest = found.manifest
+    return [
+        ("format", "index of word uses"),
+        ("uses", f"{int(found.there_N.sum()):,} in {len(found.sentences):,} sentences"),
+        ("vectors", f"{manifest.depth} layers of {manifest.width} numbers, float16"),
+        ("model", f"fingerprint {manifest.model[:16]}"),
+    ]
+
+
 def prepare(folder: Path, manifest: Manifest) -> None:
     """Make the folder, or see that the one there is of the same model and settings."""
     if not exists(folder):
