@@ -344,3 +344,11 @@ class ServeSettings(Settings):
         0.002, ge=0, le=1, allow_inf_nan=False, description="seconds that a batch waits for more requests"
     )
     jobs: Positive = Field(8, description="maps under way or waiting to be fetched")
+
+
+class WordSettings(Settings):
+    """One vector for each word of a corpus."""
+
+    layer: Layer = Field("mean", description="mean (of all layers), top, or a number; 0 is the token layer")
+    min_count: Positive = Field(1, description="a word met less often is left out")
+    max_words: Positive = Field(1_000_000, description="distinct words kept in memory; those met later are left out")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -31,6 +31,7 @@ START = ("start.h", "start.c")
 
 
 class Manifest(Settings):
+    model_type: Literal["stelmo"] = Field("stelmo", description="by which Hugging Face's AutoModel knows the folder")
     stelmo: int = Field(description="version of the folder's format")
     model: ModelConfig
     vocabulary: int | None = Field(None, description="lines of vocab.txt, if it is there")
@@ -153,6 +154,8 @@ def _read_manifest(path: Path) -> Manifest:
     version = values.get("stelmo") if isinstance(values, dict) else None
     if version != VERSION:
         raise ModelError(f"{path}: format version {version!r}; this stelmo reads version {VERSION}, update it")
+    if "transformers_version" in values:  # a folder that AutoModel saved has keys of its own beside ours
+        values = {name: value for name, value in values.items() if name in Manifest.model_fields}
     return parse(Manifest, values, str(path), ModelError)
 
 

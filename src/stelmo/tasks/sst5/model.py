@@ -27,13 +27,15 @@ class Size(Settings):
     )
 
 
-SIZES = {"paper": Size(), "cpu": Size(projected=100, hidden=64, classifier=((200, 0.2), (100, 0.3)))}
+# A narrow network in a short run cannot afford the dropout of a wide one in a long run.
+CPU = Size(word_dropout=0.2, projected=100, projected_dropout=0.1, hidden=64, classifier=((200, 0.1), (100, 0.1)))
+SIZES = {"paper": Size(), "cpu": CPU}
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {"optimizer": "adam", "lr": 0.001, "batch": 100, "epochs": 20, "patience": 5, "clip": 5.0},
     # An epoch of 2,000 phrases, and 300 sentences to validate, costs 2.7 s on one busy core, with ELMo twice 5 s.
     "cpu": {
         "optimizer": "adam",
-        "lr": 0.001,
+        "lr": 0.002,
         "batch": 50,
         "epochs": 6,
         "patience": 3,
@@ -78,8 +80,8 @@ class Bcn(nn.Module):
         """(B, 5)"""
         read = self.words([example.words for example in examples])
         x_BTD = self.project(self.word_dropout(read.x_BTD))
-        h_BTD = enriched(self.encoder(x_BTD, read.mask_BT), read)
-        h_BTD = self.integrator(compared(h_BTD, read.mask_BT), read.mask_BT)
+        h_BTD = self.encoder(x_BTD, read.mask_BT)
+        h_BTD = self.integrator(compared(enriched(h_BTD, read), h_BTD, read.mask_BT), read.mask_BT)
         logits_BY: Tensor = self.classifier(self.pooled_dropout(self._pooled(h_BTD, read.mask_BT)))
         return logits_BY
 
@@ -97,14 +99,15 @@ class Bcn(nn.Module):
         )
 
 
-def compared(h_BTD: Tensor, mask_BT: Tensor) -> Tensor:
-    """[h ; h−c ; h∘c] (B, T, 3D), c being the sentence as each token attends to it.
+def compared(x_BTD: Tensor, keys_BTH: Tensor, mask_BT: Tensor) -> Tensor:
+    """[x ; x−c ; x∘c] (B, T, 3D), c being the sentence as each token attends to it by its key.
 
-    The network was made for two texts that attend to each other; here both are the same one.
+    The network was made for two texts that attend to each other; here both are the same one. Keys are without ELMo:
+    its vectors are so long that a token would attend to itself alone.
     """
-    attention_BTT = masked_softmax(h_BTD @ h_BTD.transpose(1, 2), mask_BT[:, None])
-    context_BTD = attention_BTT @ h_BTD
-    return torch.cat([h_BTD, h_BTD - context_BTD, h_BTD * context_BTD], -1)
+    attention_BTT = masked_softmax(keys_BTH @ keys_BTH.transpose(1, 2), mask_BT[:, None])
+    context_BTD = attention_BTT @ x_BTD
+    return torch.cat([x_BTD, x_BTD - context_BTD, x_BTD * context_BTD], -1)
 
 
 def _classifier(width: int, size: Size) -> nn.Sequential:

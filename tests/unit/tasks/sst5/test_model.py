@@ -48,13 +48,14 @@ def ragged(lengths=(4, 1, 3), width=5):
 
 
 def test_every_token_is_compared_with_what_it_attends_to():
-    h_BTD, mask_BT, lengths = ragged()
-    found = compared(h_BTD, mask_BT)
+    x_BTD, mask_BT, lengths = ragged()
+    keys_BTH = x_BTD[:, :, :3] * 0.7
+    found = compared(x_BTD, keys_BTH, mask_BT)
     for b, length in enumerate(lengths):
         for t in range(length):
-            shares = torch.tensor([(h_BTD[b, t] * h_BTD[b, s]).sum() for s in range(length)], dtype=torch.float64).exp()
-            context_D = sum(share / shares.sum() * h_BTD[b, s] for s, share in enumerate(shares))
-            own_D = h_BTD[b, t]
+            shares_T = torch.stack([(keys_BTH[b, t] * keys_BTH[b, s]).sum() for s in range(length)]).exp()
+            context_D = sum(share / shares_T.sum() * x_BTD[b, s] for s, share in enumerate(shares_T))
+            own_D = x_BTD[b, t]
             assert_close(found[b, t], torch.cat([own_D, own_D - context_D, own_D * context_D]))
 
 
