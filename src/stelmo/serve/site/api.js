@@ -1,0 +1,88 @@
+/** A question → the server's answer, or a Refusal with its sentence. Knows no element. */
+
+export class Refusal extends Error {
+  constructor(sentence, status = 0) {
+    super(sentence);
+    this.status = status;
+  }
+}
+
+const PATIENCE = 3;       // a busy server (429) is asked again this often
+const JOB_PAUSE = 400;    // milliseconds between two looks at a job
+
+async function ask(method, path, body = undefined) {
+  for (let attempt = 1; ; attempt++) {
+    const response = await send(method, path, body);
+    const answer = await response.json().catch(() => null);
+    if (response.ok) return answer;
+    if (response.status !== 429 || attempt === PATIENCE) throw new Refusal(sentence(response, answer), response.status);
+    await pause(1000 * (Number(response.headers.get("Retry-After")) || 1));
+  }
+}
+
+async function send(method, path, body) {
+  const headers = { Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const token = sessionStorage.getItem("token");
+  if (token) headers.Authorization = `Bearer ${token}`;
+  try {
+    return await fetch(`v1/${path}`, { method, headers, body: JSON.stringify(body) });
+  } catch {
+    throw new Refusal("The server does not answer. Is stelmo still running?");
+  }
+}
+
+/** The server's words, with a capital and a full stop: they are a clause of its own messages. */
+function sentence(response, answer) {
+  const clause = answer?.error ?? `the server answered ${response.status}`;
+  return clause[0].toUpperCase() + clause.slice(1) + (/[.!?]$/.test(clause) ? "" : ".");
+}
+
+const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+
+const once = (call) => { let answer; return () => (answer ??= call().catch((error) => { answer = undefined; throw error; })); };
+
+export const models = once(() => ask("GET", "models"));
+export const tasks = () => ask("GET", "tasks");
+export const words = (prefix, limit) => ask("GET", `words?${new URLSearchParams({ prefix, limit })}`);
+export const tokenize = (text) => ask("POST", "tokenize", { text });
+export const similarity = (first, second) => ask("POST", "similarity", { first, second, layers: "each" });
+export const neighbours = (question) => ask("POST", "neighbours", question);
+export const guess = (tokens, position, k) => ask("POST", "guess", { tokens, position, k });
+export const map = (question) => ask("POST", "map", question);
+
+/** A slow map: made in the background. stopped() is asked between two looks; a stopped job is cancelled → null. */
+export async function slowMap(question, onprogress, stopped) {
+  const { job } = await ask("POST", "map/jobs", question);
+  for (;;) {
+    if (stopped()) {
+      await ask("DELETE", `map/jobs/${job}`);
+      return null;
+    }
+    const answer = await ask("GET", `map/jobs/${job}`);
+    if (answer.state === "done") return answer.map;
+    if (answer.state === "failed") throw new Refusal(answer.error ?? "The map could not be made.");
+    onprogress(answer.progress);
+    await pause(JOB_PAUSE);
+  }
+}
+
+/** One question at a time. Of those that come while it is answered only the newest is kept, so a drag never queues. */
+export function newest(answer) {
+  let running = false;
+  let waiting = null;
+  return async (question) => {
+    waiting = { question };
+    if (running) return;
+    running = true;
+    try {
+      while (waiting) {
+        const { question: next } = waiting;
+        waiting = null;
+        await answer(next, () => waiting !== null);
+      }
+    } finally {
+      running = false;
+    }
+  };
+}

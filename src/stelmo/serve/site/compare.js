@@ -1,0 +1,81 @@
+/** Two sentences → the similarity of every pair of their words, layer by layer. */
+
+import * as api from "./api.js";
+import { choice, el } from "./dom.js";
+import { exportBar } from "./export.js";
+import { heatmap, two } from "./heatmap.js";
+import { status } from "./status.js";
+
+export const title = "Compare";
+
+const EXAMPLE = { a: "The bank raised its interest rate.", b: "They fished from the bank of the river." };
+const TYPING = 400;   // milliseconds of rest before the sentences are compared
+const LONGEST = 40;   // words: more do not fit on a screen
+
+export function view(model, change) {
+  let params = {};
+  let shown = null;   // the sentences and a matrix per layer
+  let timer;
+  const set = (changes, options) => change({ ...params, ...changes }, options);
+  const field = (key, label) => el("input.line", { type: "text", dir: "auto", spellcheck: "false", "aria-label": label, oninput: () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => set({ a: inputs.a.value, b: inputs.b.value }, { step: false }), TYPING);
+  } });
+  const inputs = { a: field("a", "First sentence"), b: field("b", "Second sentence") };
+  const options = d3.range(model.layers).map((l) => [String(l), String(l), `Layer ${l} alone`]);
+  const layer = choice("Layer", options, (value) => set({ layer: value }));
+  const says = status();
+  const readout = el("p.readout", { "aria-live": "polite" });
+  const heat = heatmap((r, c) => { readout.replaceChildren(...reading(shown, current(), r, c)); });
+  const bar = exportBar(() => ({ name: "compare", svgs: [heat.svg], rows: rows(shown), data: shown }));
+  const body = el("div", { hidden: true }, heat.node, readout, bar.node);
+  const node = el("section.view.compare", {}, el("h1", {}, "Is it the same word?"),
+    el("p.lede", {}, "Every word of one sentence against every word of the other. On layer 0 equal spelling is everything; ",
+      "higher up the same word in another meaning grows pale."),
+    el("div.pair", {}, inputs.a, inputs.b), el("div.controls", {}, layer.node), says.node, body);
+
+  const current = () => Math.min(Number(params.layer ?? model.layers - 1) || 0, model.layers - 1);
+
+  const fetch = api.newest(async ({ a, b }) => {
+    if (!a.trim() || !b.trim()) {
+      body.hidden = true;
+      return says.empty("Write two sentences.");
+    }
+    says.waiting("Comparing …");
+    try {
+      const [first, second] = await Promise.all([a, b].map(async (text) => (await api.tokenize(text)).sentences.flat().slice(0, LONGEST)));
+      shown = { ...(await api.similarity(first, second)), key: JSON.stringify([a, b]) };
+      says.clear();
+      draw();
+    } catch (error) {
+      body.hidden = true;
+      says.failed(error);
+    }
+  });
+
+  function draw() {
+    body.hidden = false;
+    heat.draw({ first: shown.first, second: shown.second, similarity: shown.layers[current()] });
+  }
+
+  function show(next) {
+    params = { ...EXAMPLE, ...next };
+    for (const key of ["a", "b"]) if (document.activeElement !== inputs[key]) inputs[key].value = params[key];
+    layer.set(current());
+    if (shown?.key === JSON.stringify([params.a, params.b])) draw();
+    else fetch(params);
+  }
+
+  return { node, show };
+}
+
+function reading(shown, layer, r, c) {
+  if (!shown || r < 0) return ["Point at a square to read it."];
+  return [el("bdi", {}, shown.first[r]), " and ", el("bdi", {}, shown.second[c]), ` on layer ${layer}: `,
+    el("b", {}, two(shown.layers[layer][r][c]))];
+}
+
+function rows({ first, second, layers }) {
+  return layers.flatMap((matrix, layer) => first.flatMap((word, r) =>
+    second.map((other, c) => ({ layer, first: word, second: other, similarity: matrix[r][c] }))));
+}

@@ -1,0 +1,93 @@
+/** What is shown → files: picture (SVG, PNG) and data (CSV, JSON). Knows no server. */
+
+import { el } from "./dom.js";
+
+const STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-linejoin", "opacity",
+  "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "paint-order", "direction"];
+const SHARPNESS = 2;   // pixels of the PNG per pixel of the screen
+
+/** content() → {name, svgs: [svg], rows: [{column: value}], data: anything}, asked when a button is pressed. */
+export function exportBar(content) {
+  const save = (label, act) => el("button.quiet", { type: "button", onclick: () => act(content()), title: `Save as ${label}` }, label);
+  const pictures = [
+    save("SVG", (c) => download(`${c.name}.svg`, "image/svg+xml", picture(c.svgs).text)),
+    save("PNG", async (c) => download(`${c.name}.png`, "image/png", await png(picture(c.svgs)))),
+  ];
+  const data = [
+    save("CSV", (c) => download(`${c.name}.csv`, "text/csv", csv(c.rows))),
+    save("JSON", (c) => download(`${c.name}.json`, "application/json", JSON.stringify(c.data, null, 2))),
+  ];
+  const bar = el("div.export", { role: "group", "aria-label": "Save" }, el("span", {}, "Save"), pictures, data, copyButton());
+  return { node: bar, show: (there, drawn = true) => {
+    bar.hidden = !there;
+    pictures.forEach((button) => { button.hidden = !drawn; });
+  } };
+}
+
+function copyButton() {
+  const button = el("button.quiet", { type: "button", onclick: async () => {
+    await navigator.clipboard.writeText(location.href);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy link"; }, 1500);
+  } }, "Copy link");
+  return button;
+}
+
+function download(name, type, content) {
+  const url = URL.createObjectURL(new Blob([content], { type }));
+  el("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+/** Several drawings side by side as one that needs no style sheet. */
+export function picture(svgs) {
+  const sizes = svgs.map((svg) => [svg.clientWidth, svg.clientHeight]);
+  const [width, height] = [d3.sum(sizes, (size) => size[0]), d3.max(sizes, (size) => size[1])];
+  const sheet = d3.create("svg").attr("xmlns", "http://www.w3.org/2000/svg").attr("width", width).attr("height", height)
+    .attr("viewBox", `0 0 ${width} ${height}`);
+  sheet.append("rect").attr("width", width).attr("height", height).attr("fill", ground(svgs[0].parentNode));
+  let x = 0;
+  svgs.forEach((svg, i) => {
+    sheet.append("g").attr("transform", `translate(${x},0)`).node().append(...[...svg.childNodes].map(styled));
+    x += sizes[i][0];
+  });
+  return { text: new XMLSerializer().serializeToString(sheet.node()), width, height };
+}
+
+/** The colour that shows behind an element. */
+function ground(node) {
+  const colour = getComputedStyle(node).backgroundColor;
+  return colour === "rgba(0, 0, 0, 0)" && node !== document.body ? ground(node.parentNode) : colour;
+}
+
+/** A copy that carries its looks as attributes. */
+function styled(node) {
+  const copy = node.cloneNode(true);
+  const from = [node, ...node.querySelectorAll("*")];
+  const to = [copy, ...copy.querySelectorAll("*")];
+  from.forEach((original, i) => {
+    const looks = getComputedStyle(original);
+    STYLES.forEach((style) => to[i].setAttribute(style, looks.getPropertyValue(style)));
+    ["class", "tabindex", "role"].forEach((attribute) => to[i].removeAttribute(attribute));
+  });
+  return copy;
+}
+
+async function png({ text, width, height }) {
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  await image.decode();
+  const canvas = el("canvas", { width: width * SHARPNESS, height: height * SHARPNESS });
+  const context = canvas.getContext("2d");
+  context.scale(SHARPNESS, SHARPNESS);
+  context.drawImage(image, 0, 0);
+  return new Promise((done) => canvas.toBlob(done, "image/png"));
+}
+
+/** RFC 4180; the first row names the columns. */
+export function csv(rows) {
+  const cell = (value) => (/[",\r\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
+  const columns = Object.keys(rows[0] ?? {});
+  return [columns, ...rows.map((row) => columns.map((column) => row[column]))]
+    .map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
+}

@@ -1,0 +1,44 @@
+/** Groups of uses → cards: what sets each apart, and its sentences. Knows no map. */
+
+import { el } from "./dom.js";
+import { sentence } from "./sentence.js";
+
+const FIRST = 4;     // sentences of a group before "all"
+const AROUND = 7;    // tokens shown on each side of the word
+
+/** onhover(id or null), onpick(id), ondim(cluster or null). */
+export function groups(onhover, onpick, ondim) {
+  const node = el("div.groups");
+  const unfolded = new Set();
+
+  function draw({ uses, clusters, colours }) {
+    const alone = clusters.length === 1;
+    node.replaceChildren(...clusters.map((cluster, c) =>
+      card(uses.filter((use) => use.cluster === c), cluster, colours[c], c, alone)));
+  }
+
+  function card(uses, cluster, colour, c, alone) {
+    const list = el("ul", {});
+    const fill = () => list.replaceChildren(...uses.slice(0, unfolded.has(colour) ? undefined : FIRST).map(line));
+    const more = uses.length > FIRST && el("button.quiet.more", { type: "button", "aria-expanded": String(unfolded.has(colour)), onclick: () => {
+      if (!unfolded.delete(colour)) unfolded.add(colour);
+      more.setAttribute("aria-expanded", String(unfolded.has(colour)));
+      label();
+      fill();
+    } });
+    const label = () => { if (more) more.textContent = unfolded.has(colour) ? "Fewer" : `All ${uses.length}`; };
+    label();
+    fill();
+    const title = alone ? "All uses together" : cluster.words.join(" · ") || `Group ${c + 1}`;
+    return el(`section.group.c${colour}`, { onpointerenter: () => ondim(alone ? null : c), onpointerleave: () => ondim(null) },
+      el("h3", {}, el("bdi", {}, title), el("span.count", {}, `${uses.length} use${uses.length === 1 ? "" : "s"}`)), list, more || "");
+  }
+
+  const line = (use) => el("li", {}, el("button.line", {
+    type: "button", "data-use": use.id, onclick: () => onpick(use.id),
+    onpointerenter: () => onhover(use.id), onpointerleave: () => onhover(null),
+    onfocus: () => onhover(use.id), onblur: () => onhover(null),
+  }, sentence(use.tokens, use.position, AROUND)));
+
+  return { node, draw };
+}

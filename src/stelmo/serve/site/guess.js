@@ -1,0 +1,80 @@
+/** A sentence with a gap → what the language model expects there, reading forward, backward and both ways. */
+
+import * as api from "./api.js";
+import { el } from "./dom.js";
+import { exportBar } from "./export.js";
+import { picker, wordNumber } from "./picker.js";
+import { status } from "./status.js";
+
+export const title = "Guess";
+
+const EXAMPLE = { text: "He was born in the city of London.", word: "1" };
+const COUNT = 10;
+const WAYS = [
+  ["forward", "Reading forward", "knows only what comes before"],
+  ["both", "Both together", "agree on these words"],
+  ["backward", "Reading backward", "knows only what comes after"],
+];
+
+export function view(model, change) {
+  let shown = null;
+  const text = picker("A sentence", (written, word) => change({ text: written, word }, { step: word !== null }));
+  const says = status();
+  const columns = el("div.columns.three", { hidden: true });
+  const bar = exportBar(() => ({ name: "guess", rows: rows(shown), data: shown }));
+  const node = el("section.view.guess", {}, el("h1", {}, "What would stand here?"),
+    el("p.lede", {}, "Choose a word. The model does not see it, and says what it would have expected in its place."),
+    text.node, says.node, columns, bar.node);
+
+  const fetch = api.newest(async (asked, stale) => {
+    try {
+      const place = await text.show(asked.text, wordNumber(asked.word));
+      if (stale()) return;
+      if (!place) return hide(asked.text.trim() ? "Choose a word of the sentence." : "Write a sentence; its words can then be chosen.");
+      says.waiting("Thinking …");
+      draw(place.tokens[place.position], await api.guess(place.tokens, place.position, COUNT));
+    } catch (error) {
+      hide("");
+      says.failed(error);
+    }
+  });
+
+  function hide(sentence) {
+    says.empty(sentence);
+    columns.hidden = true;
+    bar.show(false);
+  }
+
+  function draw(own, answer) {
+    shown = answer;
+    says.clear();
+    columns.replaceChildren(...WAYS.map(([way, name, note]) => el(`section.${way}`, {},
+      el("h2", {}, name), el("p.note", {}, note), list(answer[way], own))));
+    columns.hidden = false;
+    bar.show(true, false);
+  }
+
+  function show(next) {
+    if (!model.has_softmax) {
+      text.node.hidden = true;
+      return hide("This model came without its softmax, so it cannot say which word it expects. A model that stelmo trained has one.");
+    }
+    fetch(next.text === undefined ? { ...EXAMPLE, ...next } : next);
+  }
+
+  bar.show(false);
+  return { node, show };
+}
+
+/** Bars are as long as the probability against the likeliest word; the word that was there is marked. */
+function list(guesses, own) {
+  const most = d3.max(guesses, (guess) => guess.probability) || 1;
+  return el("ol.bars", {}, guesses.map(({ word, probability }) => {
+    const fill = el("i.fill", { "aria-hidden": "true" });
+    fill.style.width = `${(100 * probability) / most}%`;
+    return el(word === own ? "li.own" : "li", {}, el("bdi.what", {}, word), el("span.figure", {}, percent(probability)), fill);
+  }));
+}
+
+const percent = (probability) => (probability >= 0.001 ? `${(100 * probability).toFixed(1)} %` : "< 0.1 %");
+const rows = (answer) => WAYS.flatMap(([way]) => answer[way].map((guess) => ({ way, ...guess })));

@@ -1,0 +1,96 @@
+/** A matrix of similarities → a drawing whose cells can be pointed at and walked over. Knows no server. */
+
+import { el, motion } from "./dom.js";
+
+const LARGEST = 64;      // pixels of a cell
+const SMALLEST = 26;
+const NUMBERS = 38;      // cells from this size on carry their figure
+const LETTER = 8.6;      // pixels of a letter, about
+const ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+
+/** onread(row, column) is told where the pointer or the keys are; (-1, -1): nowhere. */
+export function heatmap(onread) {
+  const svg = d3.create("svg").attr("class", "heatmap").attr("tabindex", 0).attr("role", "application")
+    .attr("aria-label", "Similarity of every pair of words; arrow keys walk over the pairs");
+  const cells = svg.append("g").attr("class", "cells");
+  const rowNames = svg.append("g").attr("class", "row-names");
+  const columnNames = svg.append("g").attr("class", "column-names");
+  const node = el("div.heat", {}, svg.node());
+  let shown = null;
+  let at = [-1, -1];
+
+  new ResizeObserver(() => shown && paint(false)).observe(node);
+
+  function draw(content) {
+    const same = shown && String([content.first, content.second]) === String([shown.first, shown.second]);
+    shown = content;
+    if (!same) read(-1, -1);
+    paint(same && motion());
+  }
+
+  function paint(glide) {
+    const { first, second, similarity } = shown;
+    const left = longest(first) * LETTER + 16;
+    const top = longest(second) * LETTER * 0.72 + 26;
+    const size = Math.max(SMALLEST, Math.min(LARGEST, (node.clientWidth - left - 30) / second.length));
+    const [width, height] = [left + size * second.length + 30, top + size * first.length + 4];
+    svg.attr("width", width).attr("height", height).attr("viewBox", `0 0 ${width} ${height}`);
+    const shade = shades(similarity);
+    const pairs = d3.cross(d3.range(first.length), d3.range(second.length)).map(([r, c]) => ({ r, c, value: similarity[r][c] }));
+    const cell = cells.selectAll("g").data(pairs, ({ r, c }) => `${r},${c}`).join((enter) => {
+      const g = enter.append("g");
+      g.append("rect");
+      g.append("text").attr("dy", "0.35em");
+      return g;
+    });
+    cell.attr("transform", ({ r, c }) => `translate(${left + c * size},${top + r * size})`);
+    const rect = cell.select("rect").attr("width", size - 2).attr("height", size - 2).attr("rx", 3);
+    (glide ? rect.transition().duration(350) : rect.interrupt()).attr("fill-opacity", ({ value }) => shade(value).toFixed(3));
+    cell.select("text").attr("x", size / 2 - 1).attr("y", size / 2 - 1)
+      .attr("class", ({ value }) => (shade(value) > 0.55 ? "on-dark" : "on-light"))
+      .text(({ value }) => (size >= NUMBERS ? two(value) : ""));
+    rowNames.selectAll("text").data(first).join("text").attr("x", left - 10).attr("y", (_, r) => top + r * size + size / 2).attr("dy", "0.35em").text((w) => w);
+    columnNames.selectAll("text").data(second).join("text")
+      .attr("transform", (_, c) => `translate(${left + c * size + size / 2},${top - 8}) rotate(-45)`).text((w) => w);
+    mark();
+  }
+
+  function mark() {
+    cells.selectAll("g").classed("active", ({ r, c }) => r === at[0] && c === at[1]);
+    rowNames.selectAll("text").classed("active", (_, r) => r === at[0]);
+    columnNames.selectAll("text").classed("active", (_, c) => c === at[1]);
+  }
+
+  function read(r, c) {
+    at = [r, c];
+    mark();
+    onread(r, c);
+  }
+
+  function key(event) {
+    const walk = ARROWS[event.key];
+    if (!walk || !shown) return;
+    event.preventDefault();
+    const clamp = (value, count) => Math.max(0, Math.min(count - 1, value));
+    if (at[0] < 0) read(0, 0);
+    else read(clamp(at[0] + walk[0], shown.first.length), clamp(at[1] + walk[1], shown.second.length));
+  }
+
+  cells.on("pointerover pointerdown", (event) => {
+    const pair = d3.select(event.target.parentNode).datum();
+    if (pair) read(pair.r, pair.c);
+  });
+  svg.on("pointerleave", () => read(-1, -1)).on("keydown", key);
+  return { node, svg: svg.node(), draw };
+}
+
+/** Two figures, and no minus before a zero. */
+export const two = (value) => value.toFixed(2).replace("-0.00", "0.00");
+
+const longest = (words) => Math.min(16, d3.max(words, (word) => word.length));
+
+/** Pale for the least alike pair of this matrix, full for 1: an ELMo layer keeps to a narrow band of cosines. */
+function shades(similarity) {
+  const least = Math.min(0.9, d3.min(similarity.flat()));
+  return d3.scaleLinear([least, 1], [0.04, 1]).clamp(true);
+}

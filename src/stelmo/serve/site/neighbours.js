@@ -1,0 +1,95 @@
+/** A word in a sentence → its nearest uses, beside the neighbours of a vector that knows no context (Table 4). */
+
+import * as api from "./api.js";
+import { choice, el } from "./dom.js";
+import { exportBar } from "./export.js";
+import { layerOptions } from "./mixer.js";
+import * as mixes from "./mixes.js";
+import { picker, wordNumber } from "./picker.js";
+import { plain, sentence } from "./sentence.js";
+import { status } from "./status.js";
+
+export const title = "Neighbours";
+
+const EXAMPLE = { text: "The bank raised its interest rate. They walked along the bank of the river.", word: "1" };
+const COUNT = 12;
+const AROUND = 9;   // tokens shown on each side of a neighbour
+
+export function view(model, change) {
+  let params = {};
+  let shown = null;
+  const set = (changes, options) => change({ ...params, ...changes }, options);
+  const text = picker("Sentences", (written, word) => set({ text: written, word }, { step: word !== null }));
+  const layer = choice("Layer", layerOptions(model.layers), (value) => set({ layer: value }));
+  const only = el("input", { type: "checkbox", onchange: () => set({ only: only.checked ? "1" : null }) });
+  const says = status();
+  const contextual = el("ol.uses");
+  const fixed = el("ol.bars");
+  const word = el("b", { dir: "auto" });
+  const bar = exportBar(() => ({ name: `neighbours-${shown.word}`, rows: rows(shown.answer), data: shown.answer }));
+  const results = el("div.columns", { hidden: true },
+    el("section.static", {}, el("h2", {}, "Without context"), el("p.note", {}, "The words nearest to ", word, " for a vector that is always the same."), fixed),
+    el("section.contextual", {}, el("h2", {}, "In this sentence"), el("p.note", {}, "The uses in the corpus that are nearest to this one."), contextual));
+  const node = el("section.view.neighbours", {},
+    el("h1", {}, "Which words stand near it?"),
+    el("p.lede", {}, "Write a sentence or two, then choose a word. A static vector has one answer for every sentence; here the sentence decides."),
+    text.node, el("div.controls", {}, layer.node, el("label.field", {}, only, "Only uses of the same word")),
+    says.node, results, bar.node);
+
+  const fetch = api.newest(async (asked, stale) => {
+    try {
+      const place = await text.show(asked.text, wordNumber(asked.word));
+      if (stale()) return;
+      if (!place) return hide(asked.text.trim() ? "Choose a word of the text." : "Write a sentence; its words can then be chosen.");
+      says.waiting("Looking through the corpus …");
+      const own = place.tokens[place.position];
+      const question = { ...place, k: COUNT, mix: { weights: mixes.parse(asked.layer, model.layers), gamma: 1 }, ...(asked.only ? { word: own } : {}) };
+      draw(own, await api.neighbours(question));
+    } catch (error) {
+      hide("");
+      says.failed(error);
+    }
+  });
+
+  function hide(sentence) {
+    says.empty(sentence);
+    results.hidden = true;
+    bar.show(false);
+  }
+
+  function draw(own, answer) {
+    shown = { word: own, answer };
+    says.clear();
+    word.textContent = own;
+    fixed.replaceChildren(...answer.static.map(({ word: w, similarity }) => meter(el("bdi", {}, w), similarity)));
+    contextual.replaceChildren(...answer.contextual.map((use) => meter(sentence(use.tokens, use.position, AROUND), use.similarity)));
+    if (!answer.contextual.length) contextual.append(el("li.none", {}, "The corpus holds no such use."));
+    if (!answer.static.length) fixed.append(el("li.none", {}, "There are no static neighbours here."));
+    results.hidden = false;
+    bar.show(true, false);
+  }
+
+  function show(next) {
+    params = next.text === undefined ? { ...EXAMPLE, ...next } : next;
+    layer.set(mixes.name(mixes.parse(params.layer, model.layers)));
+    only.checked = Boolean(params.only);
+    fetch(params);
+  }
+
+  bar.show(false);
+  return { node, show };
+}
+
+/** A line with a bar as long as the similarity. */
+function meter(content, similarity) {
+  const fill = el("i.fill", { "aria-hidden": "true" });
+  fill.style.width = `${100 * Math.max(0, similarity)}%`;
+  return el("li", {}, el("span.what", {}, content), el("span.figure", {}, similarity.toFixed(2)), fill);
+}
+
+function rows({ contextual, static: fixed }) {
+  return [
+    ...fixed.map(({ word, similarity }) => ({ kind: "static", word, similarity, sentence: "" })),
+    ...contextual.map((use) => ({ kind: "contextual", word: use.tokens[use.position], similarity: use.similarity, sentence: plain(use.tokens) })),
+  ];
+}

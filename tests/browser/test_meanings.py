@@ -1,0 +1,235 @@
+"""The map of a word's uses: points, layers, mixes, groups, links and exports, by mouse and by keys."""
+
+import csv
+import io
+import json
+from xml.etree import ElementTree
+
+import pytest
+from browser.corpus import ARABIC, BANKS, MARKUP
+
+
+@pytest.fixture
+def bank(page, expect):
+    """The page with all uses of "bank" drawn."""
+    page.goto("/#meanings?word=bank")
+    expect(page.locator(".dot")).to_have_count(BANKS)
+    return page
+
+
+def unfold(page):
+    """All lines of all groups."""
+    for more in page.locator(".more").all():
+        more.click()
+
+
+def slider(page, name):
+    return page.get_by_role("slider", name=name).first
+
+
+def test_every_use_is_a_point_and_a_line_of_its_group(bank, expect):
+    unfold(bank)
+    expect(bank.locator(".groups .line")).to_have_count(BANKS)
+    expect(bank.locator(".lede")).to_contain_text(f"{BANKS} uses of “bank”")
+
+
+def test_the_page_begins_with_bank(page, expect):
+    page.goto("/")
+    expect(page.get_by_role("combobox", name="A word")).to_have_value("bank")
+    expect(page.locator(".dot")).to_have_count(BANKS)
+
+
+@pytest.mark.parametrize(("word", "uses"), [("runs", 1), ("vault", 2)])
+def test_a_rare_word_has_its_few_points(page, expect, places, numbers, word, uses):
+    page.goto(f"/#meanings?word={word}")
+    expect(page.locator(".dot")).to_have_count(uses)
+    expect(page.locator(".trust p").first).to_contain_text("Too few uses to tell")
+    assert all(0 < x < 1280 and 0 < y < 1000 for x, y in numbers(places(page).values()))
+
+
+def test_on_layer_0_all_uses_are_one_heap(bank, expect, places, numbers):
+    before = places(bank)
+    bank.get_by_role("radio", name="0").check()
+    expect(bank.locator(".trust p").first).to_contain_text("All uses are one point")
+    after = places(bank)
+    assert after.keys() == before.keys()
+    x, y = zip(*numbers(after.values()), strict=True)
+    assert max(x) - min(x) < 60
+    assert max(y) - min(y) < 60
+    wide, high = zip(*numbers(before.values()), strict=True)
+    assert max(max(wide) - min(wide), max(high) - min(high)) > 200
+    assert "mix=0" in bank.url
+
+
+def test_points_glide_to_where_they_belong(page, expect, places):
+    page.goto("/#meanings?word=bank&mix=1")
+    expect(page.locator(".dot")).to_have_count(BANKS)
+    name, there = next(iter(places(page).items()))
+    page.get_by_role("radio", name="2").check()
+    expect(page.locator(f"#{name}")).not_to_have_attribute("transform", there)
+    page.emulate_media(reduced_motion="no-preference")
+    page.get_by_role("radio", name="1").check()
+    expect(page.locator(f"#{name}")).to_have_attribute("transform", there)
+
+
+def test_dragging_a_share_moves_the_map(bank, expect, places):
+    before = places(bank)
+    share = slider(bank, "Share of layer 0")
+    share.scroll_into_view_if_needed()
+    box = share.bounding_box()
+    middle = box["y"] + box["height"] / 2
+    bank.mouse.move(box["x"] + 10, middle)
+    bank.mouse.down()
+    bank.mouse.move(box["x"] + box["width"] * 0.7, middle, steps=8)
+    expect(bank.locator(".story").first).to_contain_text("A mix of your own")
+    name, there = next(iter(before.items()))
+    expect(bank.locator(f"#{name}")).not_to_have_attribute("transform", there)  # while the hand is still on it
+    bank.mouse.up()
+    shares = [float(slider(bank, f"Share of layer {layer}").input_value()) for layer in range(3)]
+    assert sum(shares) == pytest.approx(1, abs=0.02)
+    assert 0.5 < shares[0] < 0.9
+    assert "mix=0." in bank.url
+
+
+def test_keys_move_a_share_and_gamma(bank, expect, places, numbers):
+    name, there = next(iter(places(bank).items()))
+    slider(bank, "Share of layer 1").press("End")
+    expect(bank.locator(f"#{name}")).not_to_have_attribute("transform", there)
+    expect(bank.get_by_role("radio", name="1")).to_be_checked()
+    wide = places(bank)
+    slider(bank, "Gamma").press("Home")
+    expect(bank.locator(f"#{name}")).not_to_have_attribute("transform", wide[name])
+
+    def spread(found):
+        x = [point[0] for point in numbers(found.values())]
+        return max(x) - min(x)
+
+    assert spread(places(bank)) < 0.5 * spread(wide)
+
+
+def test_arrows_walk_over_the_points_and_enter_keeps_one(bank, expect):
+    drawing = bank.locator("svg.scatter").first
+    drawing.focus()
+    bank.keyboard.press("ArrowRight")
+    first = drawing.get_attribute("aria-activedescendant")
+    visited = {first}
+    for key in ("ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"):
+        bank.keyboard.press(key)
+        visited.add(drawing.get_attribute("aria-activedescendant"))
+    assert len(visited) > 1
+    now = bank.locator(f"#{drawing.get_attribute('aria-activedescendant')}")
+    expect(bank.locator(".card:visible")).to_have_text(now.get_attribute("aria-label"))
+    bank.keyboard.press("Enter")
+    expect(now).to_have_attribute("aria-selected", "true")
+    assert f"use={now.get_attribute('id').removeprefix('map0-')}" in bank.url
+    bank.keyboard.press("Escape")
+    expect(bank.locator(".dot.picked")).to_have_count(0)
+
+
+def test_a_use_pointed_at_is_marked_in_both_maps(bank, expect):
+    bank.get_by_label("Second map beside it").check()
+    maps = bank.locator("figure.map")
+    expect(maps.nth(1).locator(".dot")).to_have_count(BANKS)
+    maps.nth(0).locator(".dot").nth(3).hover(force=True)
+    first, second = (maps.nth(n).locator(".dot.active").get_attribute("id") for n in (0, 1))
+    assert first.removeprefix("map0-") == second.removeprefix("map1-")
+    expect(bank.locator(".card:visible")).to_have_count(1)
+
+
+def test_a_line_of_a_group_marks_its_point(bank, expect):
+    line = bank.locator(".groups .line").nth(2)
+    line.hover()
+    expect(bank.locator(f"#map0-{line.get_attribute('data-use')}.active")).to_have_count(1)
+    line.click()
+    expect(bank.locator(f"#map0-{line.get_attribute('data-use')}.picked")).to_have_count(1)
+
+
+def test_a_link_restores_the_view(bank, expect, places):
+    use = bank.locator(".groups .line").first.get_attribute("data-use")
+    bank.goto(f"/#meanings?word=bank&mix=0.2,0.3,0.5&gamma=0.5&mix2=mean&groups=2&use={use}")
+    expect(bank.locator(".dot")).to_have_count(2 * BANKS)
+    expect(bank.locator("select")).to_have_value("2")
+    assert float(slider(bank, "Share of layer 1").input_value()) == pytest.approx(0.3)
+    assert float(slider(bank, "Gamma").input_value()) == pytest.approx(0.5)
+    expect(bank.get_by_role("radio", name="Mean").nth(1)).to_be_checked()
+    expect(bank.locator(f"#map0-{use}.picked, #map1-{use}.picked")).to_have_count(2)
+    found = places(bank)
+    bank.reload()
+    expect(bank.locator(".dot")).to_have_count(2 * BANKS)
+    assert places(bank) == found
+
+
+def test_a_word_is_found_by_its_first_letters_and_back_returns(bank, expect):
+    box = bank.get_by_role("combobox", name="A word")
+    box.fill("riv")
+    expect(bank.locator(".suggestions li")).to_contain_text(["river"])
+    box.press("ArrowDown")
+    box.press("Enter")
+    expect(bank.locator(".lede")).to_contain_text("uses of “river”")
+    assert "word=river" in bank.url
+    bank.go_back()
+    expect(bank.locator(".dot")).to_have_count(BANKS)
+    expect(box).to_have_value("bank")
+
+
+def test_a_word_that_is_not_there_is_said_to_be_missing(bank, expect, problems):
+    box = bank.get_by_role("combobox", name="A word")
+    box.fill("zeppelin")
+    box.press("Enter")
+    expect(bank.locator(".meanings > .status")).to_contain_text("no use of 'zeppelin'")
+    expect(bank.locator("figure.map").first).to_be_hidden()
+    bank.get_by_role("button", name="bank", exact=True).click()
+    expect(bank.locator("figure.map").first).to_be_visible()
+    assert all("404" in problem for problem in problems)
+    problems.clear()
+
+
+def test_a_slow_map_comes_in_the_end(bank, expect, places):
+    before = places(bank)
+    bank.get_by_role("radio", name="t-SNE").check()
+    expect(bank.locator("figure .dot").first).not_to_have_attribute("transform", next(iter(before.values())))
+    assert places(bank).keys() == before.keys()
+    assert "method=tsne" in bank.url
+
+
+def test_markup_in_a_sentence_shows_as_text(bank, expect):
+    unfold(bank)
+    line = bank.locator(".groups .line", has_text="alert(1)").first
+    expect(line).to_contain_text("<b>bank</b> and <script>alert(1)</script>")
+    label = bank.locator(".dot").evaluate_all("dots => dots.map(dot => dot.getAttribute('aria-label'))")
+    assert MARKUP.replace(" .", ".") in label
+    assert bank.locator("main b, main script").count() == 0
+
+
+def test_arabic_runs_from_right_to_left(bank, expect):
+    unfold(bank)
+    first = ARABIC.split()[0]
+    sentence = bank.locator(".groups .sentence", has_text=first)
+    assert sentence.evaluate("node => getComputedStyle(node).direction") == "rtl"
+    english = bank.locator(".groups .sentence", has_text="river").first
+    assert english.evaluate("node => getComputedStyle(node).direction") == "ltr"
+
+
+def saved(page, kind):
+    with page.expect_download() as download:
+        page.get_by_role("button", name=kind, exact=True).click()
+    assert download.value.suggested_filename == f"meanings-bank.{kind.lower()}"
+    return download.value.path().read_bytes()
+
+
+def test_the_picture_and_the_data_are_saved(bank):
+    drawing = ElementTree.fromstring(saved(bank, "SVG"))
+    assert len(list(drawing.iter("{http://www.w3.org/2000/svg}circle"))) == BANKS
+    rows = list(csv.DictReader(io.StringIO(saved(bank, "CSV").decode())))
+    assert len(rows) == BANKS
+    assert any(row["sentence"] == MARKUP.replace(" .", ".") for row in rows)
+    data = json.loads(saved(bank, "JSON"))
+    assert [str(use["id"]) for use in data["uses"]] == [row["id"] for row in rows]
+
+
+def test_the_png_shows_the_map(bank):
+    data = saved(bank, "PNG")
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width = int.from_bytes(data[16:20])
+    assert width == 2 * bank.locator("svg.scatter").first.evaluate("node => node.clientWidth")
+    assert len(data) > 5000  # a blank sheet takes less

@@ -1,0 +1,192 @@
+"""The other views, and what all views share: keys, phone, colours, waiting, refusals, accessibility."""
+
+from pathlib import Path
+
+import pytest
+from browser.corpus import ARABIC
+
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+VIEWS = {
+    "meanings": ".dot",
+    "neighbours": ".contextual li",
+    "compare": ".heatmap rect",
+    "guess": ".both li",
+    "layers": ".share",
+}
+every_view = pytest.mark.parametrize("view", VIEWS)
+
+
+def opened(page, view, query=""):
+    page.goto(f"/#{view}{query}")
+    page.locator(VIEWS[view]).first.wait_for()
+    return page
+
+
+def test_a_clicked_word_has_neighbours_of_both_kinds(page, expect):
+    opened(page, "neighbours", "?text=the bank of the river.&word=1")
+    expect(page.locator(".tokens button[aria-pressed=true]")).to_have_text("bank")
+    page.locator(".tokens").get_by_role("button", name="river").click()
+    expect(page.locator(".static .note b")).to_have_text("river")
+    assert page.locator(".static li").count() > 1
+    assert page.locator(".contextual mark").count() > 3
+    assert "word=4" in page.url
+    figures = [float(text) for text in page.locator(".contextual .figure").all_inner_texts()]
+    assert figures == sorted(figures, reverse=True)
+
+
+def test_neighbours_can_be_kept_to_the_same_word(page, expect):
+    opened(page, "neighbours", "?text=the bank of the river.&word=1")
+    page.get_by_label("Only uses of the same word").check()
+    expect(page.locator(".contextual mark").filter(has_not_text="bank")).to_have_count(0)
+    assert set(page.locator(".contextual mark").all_inner_texts()) <= {"bank", "<b>bank</b>"}
+    assert "only=1" in page.url
+
+
+def test_typed_text_becomes_words_that_arrow_keys_reach(page, expect):
+    opened(page, "neighbours")
+    page.get_by_label("Sentences").fill("a <i>river</i> bank")
+    words = page.locator(".tokens button")
+    expect(words.last).to_have_text("bank")
+    assert "<i>" in "".join(words.all_inner_texts())
+    assert page.locator(".tokens i").count() == 0
+    words.first.focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    expect(page.locator(".static .note b")).to_have_text("bank")
+
+
+def test_arabic_words_run_from_right_to_left(page):
+    opened(page, "neighbours", f"?text={ARABIC}&word=0")
+    left = [word.bounding_box()["x"] for word in page.locator(".tokens button").all()[:3]]
+    assert left == sorted(left, reverse=True)
+
+
+def test_every_pair_of_words_has_a_square_on_every_layer(page, expect):
+    opened(page, "compare", "?a=the bank.&b=a river bank.&layer=0")
+    expect(page.locator(".cells rect")).to_have_count(3 * 4)
+    expect(page.locator(".cells text").nth(6)).to_have_text("1.00")
+    other = page.locator(".cells text").first
+    before = other.text_content()
+    asked = []
+    page.route("**/v1/**", lambda route: asked.append(route.request.url))
+    page.get_by_role("radio", name="2").check()
+    expect(other).not_to_have_text(before)
+    assert asked == []
+    assert "layer=2" in page.url
+
+
+def test_arrow_keys_read_the_squares(page, expect):
+    opened(page, "compare", "?a=the bank.&b=a river bank.&layer=0")
+    page.locator("svg.heatmap").focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+    expect(page.locator(".readout")).to_have_text("bank and bank on layer 0: 1.00")
+
+
+def test_a_gap_is_guessed_from_both_sides(page, expect):
+    opened(page, "guess", "?text=the bank of the river.&word=1")
+    page.locator(".tokens").get_by_role("button", name="river").click()
+    for way in ("forward", "both", "backward"):
+        shares = [float(text.strip("<% ")) for text in page.locator(f".{way} .figure").all_inner_texts()]
+        assert len(shares) > 3
+        assert shares == sorted(shares, reverse=True)
+    expect(page.locator(".both .own .what")).to_have_text("river")
+
+
+def test_a_tasks_weights_lead_to_their_map(page, expect):
+    opened(page, "layers")
+    expect(page.locator(".mix .share")).to_have_count(3)
+    expect(page.locator("tbody tr")).to_contain_text("ner")
+    page.get_by_role("link", name="see this mix").click()
+    page.locator(".dot").first.wait_for()
+    shares = [float(page.get_by_role("slider").nth(n).input_value()) for n in range(4)]
+    assert shares == pytest.approx([0.2, 0.5, 0.3, 1.5])
+
+
+def test_without_task_runs_the_page_says_how_to_get_one(page, expect):
+    page.route("**/v1/tasks", lambda route: route.fulfill(json=[]))
+    page.goto("/#layers")
+    expect(page.locator(".status pre")).to_contain_text("stelmo explore --task RUN")
+
+
+def test_a_busy_server_is_asked_again(page, problems):
+    answers = iter([{"status": 429, "headers": {"Retry-After": "0"}, "json": {"error": "busy"}}])
+
+    def refuse_once(route):
+        answer = next(answers, None)
+        return route.fulfill(**answer) if answer else route.fallback()
+
+    page.route("**/v1/guess", refuse_once)
+    opened(page, "guess")
+    assert ["429" in problem for problem in problems] == [True]
+    problems.clear()
+
+
+def test_a_refusal_is_shown_in_the_servers_words(page, expect, problems):
+    page.route("**/v1/guess", lambda route: route.fulfill(status=422, json={"error": "too <b>long</b>"}))
+    page.goto("/#guess")
+    expect(page.locator(".status[data-kind=failed]")).to_have_text("That did not work. Too <b>long</b>.")
+    problems.clear()
+
+
+def test_a_server_with_a_token_is_given_it(page, problems):
+    def guarded(route):
+        known = route.request.headers.get("authorization") == "Bearer opensesame"
+        return route.fallback() if known else route.fulfill(status=401, json={"error": "the token is missing"})
+
+    page.route("**/v1/**", guarded)
+    page.goto("/#layers")
+    page.get_by_label("Token").fill("opensesame")
+    page.get_by_role("button", name="Use this token").click()
+    page.locator(".share").first.wait_for()
+    assert "opensesame" not in page.url
+    assert all("401" in problem for problem in problems)
+    problems.clear()
+
+
+def test_a_server_that_is_gone_is_said_to_be_gone(page, expect, problems):
+    opened(page, "compare")
+    page.route("**/v1/**", lambda route: route.abort())
+    page.get_by_label("First sentence").fill("the river")
+    expect(page.locator(".status[data-kind=failed]")).to_contain_text("Is stelmo still running?")
+    problems.clear()
+
+
+def test_tab_and_enter_lead_through_the_views(page, expect):
+    opened(page, "meanings")
+    for view in ("Neighbours", "Layers"):
+        while page.evaluate("document.activeElement.textContent") != view:
+            page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("link", name=view)).to_have_attribute("aria-current", "page")
+
+
+def test_colours_follow_the_system_until_the_button_is_pressed(page):
+    page.emulate_media(color_scheme="dark")
+    opened(page, "layers")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(ground)
+    page.get_by_role("button", name="Colours").click()
+    light = page.evaluate(ground)
+    assert dark != light
+    page.reload()
+    page.locator(".share").first.wait_for()
+    assert page.evaluate(ground) == light
+
+
+@every_view
+def test_a_phone_needs_no_scrolling_sideways(page, view):
+    page.set_viewport_size({"width": 360, "height": 740})
+    opened(page, view)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@every_view
+def test_axe_finds_nothing_serious(page, view, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.add_init_script(path=AXE)
+    opened(page, view)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then(result => result.violations)")
+    serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
+    assert serious == []
