@@ -102,8 +102,8 @@ class Bcn(nn.Module):
 def compared(x_BTD: Tensor, keys_BTH: Tensor, mask_BT: Tensor) -> Tensor:
     """[x ; x−c ; x∘c] (B, T, 3D), c being the sentence as each token attends to it by its key.
 
-    The network was made for two texts that attend to each other; here both are the same one. Keys are without ELMo:
-    its vectors are so long that a token would attend to itself alone.
+    The network was made for two texts that attend to each other; here both are the same one. Keys are the encoder's
+    own, without the ELMo of the output.
     """
     attention_BTT = masked_softmax(keys_BTH @ keys_BTH.transpose(1, 2), mask_BT[:, None])
     context_BTD = attention_BTT @ x_BTD
