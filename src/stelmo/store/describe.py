@@ -16,9 +16,10 @@ def describe(path: Path) -> Lines:
     """A file of vectors, an index of uses, kept layers, a corpus, a training run, or else a model."""
     if not path.exists():
         raise ModelError(f"{path}: no such file or folder; expected a model, a corpus, a run or a file of vectors")
-    for kind in (uses, layers):
-        if kind.recognises(path):
-            return kind.describe(path)
+    if uses.recognises(path):
+        return uses.describe(path)
+    if layers.recognises(path):
+        return layers.describe(path)
     if manifest.recognises(path):
         return manifest.describe(shards.read(path).manifest)
     if runs.recognises(path):

@@ -13,7 +13,6 @@ from stelmo.config import Placement
 from stelmo.embed.elmo import Elmo
 from stelmo.model.mix import ScalarMix
 
-
 _UNKNOWN, _NOTHING = -1, -2  # in the place of a row
 
 
