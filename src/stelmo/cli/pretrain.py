@@ -1,16 +1,12 @@
 """`stelmo pretrain`: a corpus → a biLM, in a run folder."""
 
 import math
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 
 from stelmo.cli import screen
 from stelmo.config import TrainSettings
@@ -21,7 +17,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: `stelmo pretrain laptop --data corpus --to run --set time=8h`"
 STOPPED = 130
-SECONDS_BETWEEN_LINES = 10.0
 
 
 def _settings() -> str:
@@ -78,36 +73,16 @@ def _tell_the_end(outcome: "Outcome", to: Path) -> None:
 
 @contextmanager
 def watching() -> Iterator["Watch"]:
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _Lines()
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
-    with Progress(*columns, console=console, transient=True) as bar:
-        yield _Bar(bar)
+    with screen.telling() as tell:
+        yield _Watch(tell)
 
 
-class _Bar:
-    def __init__(self, bar: Progress) -> None:
-        self._bar = bar
-        self._task = bar.add_task("training", total=1.0, figures="")
+class _Watch:
+    def __init__(self, tell: Callable[[str, float, str], None]) -> None:
+        self._tell = tell
 
     def step(self, report: "Report") -> None:
-        self._bar.update(self._task, completed=report.share, figures=_figures(report))
-
-    def say(self, message: str) -> None:
-        screen.note(message)
-
-
-class _Lines:
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def step(self, report: "Report") -> None:
-        now = time.monotonic()
-        if now - self._last >= SECONDS_BETWEEN_LINES:
-            self._last = now
-            print(f"training: {_figures(report)}", file=sys.stderr, flush=True)
+        self._tell("training", report.share, _figures(report))
 
     def say(self, message: str) -> None:
         screen.note(message)

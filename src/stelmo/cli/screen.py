@@ -69,3 +69,27 @@ class _Meter:
         share = fields["completed"]
         left = "" if not share else f", {share:.0%}, {(now - self._start) * (1 - share) / share:,.0f} s left"
         print(f"{label}: {fields['tokens']:,} tokens, {fields['rate']:,.0f}/s{left}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def telling() -> Iterator[Callable[[str, float, str], None]]:
+    """A function to be told what is under way, how much is done, and figures: a bar on a terminal, else some lines."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines()
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=1.0, figures="")
+        yield lambda label, share, figures: bar.update(task, description=label, completed=share, figures=figures)
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, label: str, share: float, figures: str) -> None:
+        now = time.monotonic()
+        if now - self._last >= SECONDS_BETWEEN_LINES:
+            self._last = now
+            print(f"{label}: {figures}", file=sys.stderr, flush=True)

@@ -1,16 +1,12 @@
 """`stelmo task`: one of the paper's six tasks, trained and scored, with or without ELMo; or a trained one, used."""
 
-import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 
 from stelmo.cli import screen
 from stelmo.cli.models import ModelName, loaded
@@ -27,7 +23,6 @@ EXAMPLE = (
     "`stelmo task ner --predict run news.txt`"
 )
 STOPPED = 130
-SECONDS_BETWEEN_LINES = 10.0
 
 
 def _elmo(name: str) -> str:
@@ -148,49 +143,22 @@ def _tell_skipped(skipped: "Skipped | None") -> None:
 
 @contextmanager
 def watching() -> "Iterator[Watch]":
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _Lines()
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
-    with Progress(*columns, console=console, transient=True) as bar:
-        yield _Bar(bar)
+    with screen.telling() as tell:
+        yield _Watch(tell)
 
 
-class _Bar:
-    def __init__(self, bar: Progress) -> None:
-        self._bar = bar
-        self._task = bar.add_task("reading", total=1.0, figures="")
+class _Watch:
+    def __init__(self, tell: Callable[[str, float, str], None]) -> None:
+        self._tell = tell
 
     def embedded(self, tokens: int, of: int) -> None:
-        self._bar.update(self._task, description="ELMo's layers", completed=tokens / of, figures=f"{tokens:,} tokens")
+        self._tell("ELMo's layers", tokens / of, f"{tokens:,} of {of:,} tokens")
 
     def step(self, report: "Report") -> None:
-        done = (report.epoch - 1 + report.share) / report.epochs
-        self._bar.update(self._task, description="training", completed=done, figures=_figures(report))
+        self._tell("training", (report.epoch - 1 + report.share) / report.epochs, _figures(report))
 
     def say(self, message: str) -> None:
         screen.note(message)
-
-
-class _Lines:
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def embedded(self, tokens: int, of: int) -> None:
-        self._line(f"ELMo's layers: {tokens:,} of {of:,} tokens")
-
-    def step(self, report: "Report") -> None:
-        self._line(f"training: {_figures(report)}")
-
-    def say(self, message: str) -> None:
-        screen.note(message)
-
-    def _line(self, text: str) -> None:
-        now = time.monotonic()
-        if now - self._last >= SECONDS_BETWEEN_LINES:
-            self._last = now
-            print(text, file=sys.stderr, flush=True)
 
 
 def _figures(report: "Report") -> str:

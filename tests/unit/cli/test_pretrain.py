@@ -103,8 +103,8 @@ def test_under_a_time_budget_the_number_of_steps_is_not_known():
 
 def test_off_a_terminal_a_line_comes_now_and_then(monkeypatch, capsys):
     clock = iter([0.0, 5.0, 11.0, 12.0])
-    monkeypatch.setattr("stelmo.cli.pretrain.time.monotonic", lambda: next(clock))
-    lines = verb._Lines()
-    for _ in range(3):
-        lines.step(REPORT)
+    monkeypatch.setattr("stelmo.cli.screen.time.monotonic", lambda: next(clock))
+    with verb.watching() as watch:
+        for _ in range(3):
+            watch.step(REPORT)
     assert capsys.readouterr().err.count("training: step 120") == 1
