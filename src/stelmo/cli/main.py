@@ -20,6 +20,7 @@ from stelmo.cli import (
     serve,
     task,
     tune,
+    words,
 )
 from stelmo.cli.screen import complain
 from stelmo.errors import StelmoError
@@ -33,6 +34,7 @@ app = typer.Typer(
     epilog='Example: `stelmo embed "The bank raised its rates ." "We sat on the bank of the river ."`',
 )
 app.command("embed", epilog=embed.EXAMPLE)(embed.embed)
+app.command("words", epilog=words.EXAMPLE)(words.words)
 app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
 app.command("info", epilog=info.EXAMPLE)(info.info)
 app.command("perplexity", epilog=perplexity.EXAMPLE)(perplexity.perplexity)

@@ -9,7 +9,6 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 MAX_CHARACTERS = 16  # of a word, for the small character networks of tasks
 
@@ -25,25 +24,33 @@ class VariationalDropout(nn.Dropout):
 
 
 class BiRnn(nn.Module):
-    """Reads each sentence both ways; nothing is read past its end."""
+    """Reads each sentence both ways; nothing is read past its end.
 
-    def __init__(
-        self, width: int, hidden: int, layers: int = 1, dropout: float = 0.0, kind: Literal["lstm", "gru"] = "lstm"
-    ) -> None:
+    The backward RNN reads each sentence turned around in its place, so that padding stays behind the last word. Packed
+    sequences would do as well, but their gradient costs more the longer they are.
+    """
+
+    def __init__(self, width: int, hidden: int, kind: Literal["lstm", "gru"] = "lstm") -> None:
         super().__init__()
         make = nn.LSTM if kind == "lstm" else nn.GRU
-        between = dropout if layers > 1 else 0.0
-        self.rnn = make(width, hidden, layers, batch_first=True, dropout=between, bidirectional=True)
-        for name, parameter in self.rnn.named_parameters():
+        self.ahead, self.back = make(width, hidden), make(width, hidden)
+        for name, parameter in self.named_parameters():
             if "weight_hh" in name:
                 _orthogonal_gates(parameter, hidden)
 
     def forward(self, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
         """(B, T, 2H), zero where there is no token."""
-        packed = pack_padded_sequence(x_BTD, lengths(mask_BT).cpu(), batch_first=True, enforce_sorted=False)
-        read, _ = self.rnn(packed)
-        h_BTH, _ = pad_packed_sequence(read, batch_first=True, total_length=x_BTD.shape[1])
-        return h_BTH
+        x_TBD, turned_TB1 = x_BTD.transpose(0, 1), _turned(mask_BT).t()[:, :, None]
+        ahead_TBH, _ = self.ahead(x_TBD)
+        back_TBH, _ = self.back(x_TBD.take_along_dim(turned_TB1, 0))
+        h_TBH = torch.cat([ahead_TBH, back_TBH.take_along_dim(turned_TB1, 0)], -1)
+        return (h_TBH * mask_BT.t()[:, :, None]).transpose(0, 1)
+
+
+def _turned(mask_BT: Tensor) -> Tensor:
+    """Where each token of the sentence read backwards is; padding stays in its place."""
+    places_T = torch.arange(mask_BT.shape[1], device=mask_BT.device)
+    return torch.where(mask_BT, lengths(mask_BT)[:, None] - 1 - places_T, places_T)
 
 
 def _orthogonal_gates(weight: Tensor, hidden: int) -> None:

@@ -1,0 +1,175 @@
+"""spaCy's docs → the same docs with ELMo's vectors. Knows no model file.   T tokens, D width.
+
+`doc.tensor` has a row for each token, zeros for white space; hooks take the vectors of tokens, spans and docs from it.
+spaCy's tokens go in as they are. Where sentence boundaries are set, each sentence is read by itself; else the doc is
+one.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stelmo.config import LoadSettings, parse
+from stelmo.embed.model import Array, picking
+from stelmo.errors import ConfigError, DataError, ModelError
+from stelmo.integrations import resident
+from stelmo.store import models
+
+try:
+    from spacy.language import Language
+    from spacy.tokens import Doc, Span, Token
+except ImportError:
+    raise ConfigError("the pipeline component needs spaCy; pip install 'stelmo[spacy]'") from None
+
+LOAD = LoadSettings()
+ABOUT, WEIGHTS = "stelmo.json", "model"  # in the component's folder
+
+
+class Vectors:
+    """The component `stelmo`. It reads its model with the first doc; equal models are in memory once."""
+
+    def __init__(self, model: str | None, layer: Any, settings: LoadSettings) -> None:
+        self._model, self._layer, self._settings = resident.absolute(model), layer, settings
+        self._fingerprint: str | None = None  # of the model that was saved, where this comes from a file
+
+    def __call__(self, doc: Doc) -> Doc:
+        self._set([doc])
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        remaining = iter(stream)
+        while docs := list(islice(remaining, batch_size)):
+            self._set(docs)
+            yield from docs
+
+    def _set(self, docs: list[Doc]) -> None:
+        found = self._resident()
+        pieces = [_sentences(doc) for doc in docs]
+        words = [[token.text for token in tokens] for sentences in pieces for tokens in sentences]
+        vectors = iter(found.run(words, picking(self._layer, found.model.config.depth)))
+        for doc, sentences in zip(docs, pieces, strict=True):
+            tensor_TD: Any = np.zeros((len(doc), found.model.config.width), np.float32)
+            for tokens in sentences:
+                tensor_TD[[token.i for token in tokens]] = next(vectors)
+            doc.tensor = tensor_TD
+            _hook(doc)
+
+    def _resident(self) -> resident.Resident:
+        return resident.get(self._model, self._settings, self._fingerprint)
+
+    # Files. A folder has the weights, so that the pipeline can be moved; bytes have the model's name.
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        about = {"model": self._model, "layer": self._layer, "fingerprint": self._resident().fingerprint}
+        return json.dumps(about | {"settings": self._settings.model_dump()}).encode()
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "Vectors":
+        try:
+            about = json.loads(data)
+            self._model, self._layer, self._fingerprint = about["model"], about["layer"], about["fingerprint"]
+            self._settings = parse(LoadSettings, about["settings"], "stelmo", ConfigError)
+        except (ValueError, KeyError, TypeError):
+            raise ModelError("the pipeline's component stelmo is damaged; save the pipeline again") from None
+        return self
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """The bundled model is not copied, nor any if "model" is excluded."""
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ABOUT).write_bytes(self.to_bytes())
+        if self._model is not None and WEIGHTS not in exclude:
+            saved = replace(self._resident().model.saved(), read_softmax=None)  # vectors need no softmax
+            models.write(saved, folder / WEIGHTS, overwrite=True)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "Vectors":
+        folder = Path(path)
+        if not (folder / ABOUT).is_file():
+            raise ModelError(f"{folder}: no {ABOUT}; expected what the component stelmo saved")
+        self.from_bytes((folder / ABOUT).read_bytes())
+        if (folder / WEIGHTS).is_dir():
+            self._model = resident.absolute(folder / WEIGHTS)
+        return self
+
+
+def make(
+    nlp: Language,
+    name: str,
+    model: str | None,
+    layer: Any,
+    state: str,
+    precision: str,
+    device: str,
+    threads: int | None,
+) -> Vectors:
+    """What `nlp.add_pipe("stelmo", config={…})` calls."""
+    asked = {"state": state, "precision": precision, "device": device, "threads": threads}
+    return Vectors(model, layer, parse(LoadSettings, asked, name, ConfigError))
+
+
+Language.factory(
+    "stelmo",
+    assigns=["doc.tensor", "doc.user_hooks", "doc.user_span_hooks", "doc.user_token_hooks"],
+    default_config={
+        "model": None,
+        "layer": "mean",
+        "state": LOAD.state,
+        "precision": LOAD.precision,
+        "device": LOAD.device,
+        "threads": LOAD.threads,
+    },
+    func=make,
+)
+
+
+def _sentences(doc: Doc) -> list[list[Token]]:
+    """White space is a token of spaCy's but no word; a sentence of nothing else is left out."""
+    found = doc.sents if doc.has_annotation("SENT_START") else [doc]
+    words = ([token for token in sentence if not token.is_space] for sentence in found)
+    return [tokens for tokens in words if tokens]
+
+
+# Hooks: plain functions of what is in the doc, so that a doc can be copied and pickled.
+
+
+def _hook(doc: Doc) -> None:
+    for hooks in (doc.user_hooks, doc.user_span_hooks):
+        hooks |= {"vector": _mean, "has_vector": _has_words, "similarity": _similarity}
+    doc.user_token_hooks |= {"vector": _row, "has_vector": _is_word, "similarity": _similarity}
+
+
+def _row(token: Token) -> Array:
+    tensor_TD: Any = token.doc.tensor
+    row_D: Array = tensor_TD[token.i]
+    return row_D
+
+
+def _mean(found: Doc | Span) -> Array:
+    """Over the words; of none: zeros."""
+    words = [place for place, token in enumerate(found) if not token.is_space]
+    tensor_TD: Any = found.tensor
+    mean_D: Array = tensor_TD[words].sum(0) / np.float32(max(1, len(words)))
+    return mean_D
+
+
+def _is_word(token: Token) -> bool:
+    return not token.is_space
+
+
+def _has_words(found: Doc | Span) -> bool:
+    return any(map(_is_word, found))
+
+
+def _similarity(one: Any, other: Any) -> float:
+    """The cosine; 0 where one of them has no words."""
+    a_D, b_D = one.vector, other.vector
+    if a_D.shape != b_D.shape:
+        raise DataError(
+            f"similarity: vectors of {len(a_D)} and {len(b_D)} numbers; both must come through the same pipeline"
+        )
+    norms = float(np.linalg.norm(a_D) * np.linalg.norm(b_D))
+    return float(a_D @ b_D) / norms if norms else 0.0
