@@ -172,7 +172,7 @@ def test_finished_seeds_are_not_trained_again(tmp_path):
 
 def test_a_run_of_other_settings_is_refused(tmp_path):
     path = folder("sst5", tmp_path / "data")
-    trained(small("sst5", "epochs=1"), path, tmp_path / "run")
+    trained(small("sst5", "epochs=1", "lr=0.001"), path, tmp_path / "run")
     with pytest.raises(OutputError, match=r"train.lr is 0.001 there, 0.01 here"):
         trained(small("sst5", "epochs=1", "lr=0.01"), path, tmp_path / "run")
 
