@@ -1,0 +1,281 @@
+"""A model → Hugging Face's `AutoModel` and back: the same folder serves both. Knows no maths.
+
+B sentences, T tokens, C characters of a word, L layers, N tokens of a batch, D width of a vector.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from stelmo.config import CharInput, ModelConfig, choose, parse
+from stelmo.embed import engine, start
+from stelmo.embed.bulk import Bulk
+from stelmo.embed.model import Model
+from stelmo.embed.sentences import checked, checked_ids
+from stelmo.errors import ConfigError, DataError, ModelError
+from stelmo.model.bilm import BiLM, ProjectedLstm
+from stelmo.model.encoder import CharEncoder
+from stelmo.model.state import State
+from stelmo.store import folder
+from stelmo.text import chars, sentences
+
+try:
+    from transformers import AutoConfig, AutoModel, BatchEncoding, PretrainedConfig, PreTrainedModel
+    from transformers.modeling_outputs import BaseModelOutput
+except ImportError:
+    raise ConfigError("AutoModel needs transformers; pip install 'stelmo[huggingface]'") from None
+
+TOKENIZER = "stelmo_tokenizer.json"
+OTHER_FILES = ("vocabulary", "alphabet", "softmax")  # of a stelmo folder; a model that reads bytes does without
+FAST = (torch.float32, torch.float64)
+UTF_32 = "utf-32-le"
+
+
+class StelmoConfig(PretrainedConfig):
+    """Our manifest among the keys of transformers: `model` is the architecture as `stelmo.config.ModelConfig` has it,
+    `state` where every sentence starts (warm or fresh)."""
+
+    model_type = "stelmo"
+
+    def __init__(self, model: Mapping[str, Any] | None = None, state: str = "warm", **rest: Any) -> None:
+        choose("state", state, ("warm", "fresh"))
+        self.stelmo = folder.VERSION
+        self.model = None if model is None else dict(model)
+        self.state = state
+        super().__init__(**{name: value for name, value in rest.items() if name not in (*OTHER_FILES, "stelmo")})
+
+    @property
+    def architecture(self) -> ModelConfig:
+        return _reading_bytes(parse(ModelConfig, self.model, "StelmoConfig: model", ConfigError))
+
+    @property
+    def max_characters(self) -> int:
+        reads = self.architecture.input
+        assert isinstance(reads, CharInput)
+        return reads.max_characters
+
+    @property
+    def hidden_size(self) -> int:
+        return self.architecture.width
+
+    @property
+    def num_hidden_layers(self) -> int:
+        return self.architecture.lstm.layers
+
+
+class StelmoModel(PreTrainedModel):
+    """Character ids (B, T, C) → `last_hidden_state`, the top layer (B, T, D), and `hidden_states`, all layers.
+
+    Without gradients it runs on stelmo's own engine, whose vectors do not depend on the batch.
+    """
+
+    config_class = StelmoConfig
+    base_model_prefix = "bilm"  # the file has the biLM's tensors without a prefix
+    main_input_name = "input_ids"
+    _keys_to_ignore_on_load_missing = (r"^start\.",)
+    _keys_to_ignore_on_load_unexpected = (r"^mixes\.",)
+
+    def __init__(self, config: StelmoConfig) -> None:
+        super().__init__(config)
+        self.bilm = BiLM(config.architecture)
+        self.start = _Start(self.bilm.zero_state())
+        self._engine: Bulk | None = None
+        self.post_init()
+
+    @classmethod
+    def of(cls, model: Model, state: str | None = None) -> "StelmoModel":
+        """The same weights, not copied, and frozen as they are there."""
+        if model.settings.precision not in ("float32", "float64"):
+            raise ConfigError(f"AutoModel: precision {model.settings.precision} is stelmo's own; load it as float32")
+        config = StelmoConfig(_reading_bytes(model.config).model_dump(), state or model.settings.state)
+        with torch.device("meta"):
+            made = cls(config)
+        made.bilm = model.bilm
+        made.start = _Start(model.start_state("warm"))
+        made.eval()
+        return made
+
+    @classmethod
+    def from_pretrained(cls, name: Any, *arguments: Any, **options: Any) -> Any:
+        """As everywhere in transformers; numbers stored in half precision are computed in float32 unless told."""
+        if not {"dtype", "torch_dtype"} & options.keys():
+            options["dtype"] = torch.float32
+        return super().from_pretrained(name, *arguments, **options)
+
+    def save_pretrained(self, save_directory: Any, *arguments: Any, **options: Any) -> None:
+        """A folder for `AutoModel.from_pretrained`, and for `stelmo.load`."""
+        self._warm()
+        tensors = options.pop("state_dict", None) or self.state_dict()
+        named = {name.removeprefix("bilm."): tensor for name, tensor in tensors.items()}
+        super().save_pretrained(save_directory, *arguments, state_dict=named, **options)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        sentences: Sequence[Sequence[str]] | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> Any:
+        """Ids as `StelmoTokenizer` makes them, or lists of tokens."""
+        ids_BTC = self._ids(input_ids, attention_mask, sentences)
+        hidden = tuple(self._layers(ids_BTC).unbind(0))
+        wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        output = BaseModelOutput(last_hidden_state=hidden[-1], hidden_states=hidden if wanted else None)
+        return output.to_tuple() if return_dict is False else output
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the engine: it is made again from the biLM."""
+        return {**self.__dict__, "_engine": None}
+
+    def _ids(self, input_ids: Tensor | None, mask_BT: Tensor | None, tokens: Sequence[Sequence[str]] | None) -> Tensor:
+        if (input_ids is None) == (tokens is None):
+            raise DataError("StelmoModel: expected input_ids (StelmoTokenizer makes them) or sentences, one of the two")
+        width = self.config.max_characters
+        if tokens is not None:
+            return torch.from_numpy(_encoded(tokens, width))
+        assert input_ids is not None
+        if mask_BT is None:
+            return checked_ids(input_ids, width)
+        if mask_BT.shape != input_ids.shape[:2]:
+            raise DataError(f"attention_mask of shape {tuple(mask_BT.shape)}; expected {tuple(input_ids.shape[:2])}")
+        return checked_ids(input_ids * mask_BT[:, :, None].to(input_ids.dtype), width)
+
+    def _layers(self, ids_BTC: Tensor) -> Tensor:
+        """(L+1, B, T, D), zero past a sentence's end."""
+        table, row = self.bilm.encoder.table, self._start_row()
+        learns = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.bilm.parameters())
+        if not learns and table.device.type == "cpu" and table.dtype in FAST:
+            return self._fast_layers(ids_BTC, row)
+        batch = engine.batch_of_ids(ids_BTC.to(table.device))
+        layers_LBTD, _ = engine.layers(self.bilm, batch, row.expand(len(ids_BTC)))
+        inside_BT1 = (ids_BTC > 0).any(-1, keepdim=True).to(table.device)
+        return torch.where(inside_BT1, layers_LBTD[:, :, 1:-1], 0.0)
+
+    def _fast_layers(self, ids_BTC: Tensor, row: State) -> Tensor:
+        if self._engine is None or self._engine.is_stale(self.bilm):
+            self._engine = Bulk(self.bilm, partial(_ids_of_keys, self.config.max_characters))
+        keys = list(_keys(ids_BTC))
+        order = sorted(range(len(keys)), key=lambda number: -len(keys[number]))
+        layers_LND = self._engine.run([keys[number] for number in order], row)
+        filled_LBTD = torch.zeros(len(layers_LND), *ids_BTC.shape[:2], layers_LND.shape[-1], dtype=layers_LND.dtype)
+        parts = torch.split(layers_LND, [len(keys[number]) for number in order], 1)
+        for number, part_LTD in zip(order, parts, strict=True):
+            filled_LBTD[:, number, : part_LTD.shape[1]] = part_LTD
+        return filled_LBTD
+
+    def _start_row(self) -> State:
+        return self._warm() if self.config.state == "warm" else self.bilm.zero_state()
+
+    @torch.no_grad()
+    def _warm(self) -> State:
+        """The stored start state; computed where the file has none."""
+        if bool(self.start.h.isnan().any()):
+            found = start.warm_state(self.bilm, engine.word_ids(self.config.architecture, None), start.WARM_UP)
+            self.start.h.copy_(found.h)
+            self.start.c.copy_(found.c)
+        return State(self.start.h, self.start.c)
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, CharEncoder | ProjectedLstm):
+            module.reset(torch.default_generator)
+        elif isinstance(module, _Start):
+            module.h.fill_(torch.nan)
+            module.c.fill_(torch.nan)
+
+
+class _Start(nn.Module):
+    """The state that `warm` begins from, under its names in the file; not a number where it is not known."""
+
+    h: Tensor
+    c: Tensor
+
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        self.register_buffer("h", state.h)
+        self.register_buffer("c", state.c)
+
+
+class StelmoTokenizer:
+    """Texts, or lists of tokens → `input_ids` (B, T, C) and `attention_mask` (B, T). The sentences of a text follow
+    one another in its row."""
+
+    def __init__(self, max_characters: int = 50, language: str = "en", contractions: str = "ptb") -> None:
+        choose("contractions", contractions, ("ptb", "moses"))
+        self.max_characters, self.language, self.contractions = max_characters, language, contractions
+
+    def __call__(
+        self, texts: str | Sequence[str | Sequence[str]], padding: bool = True, return_tensors: str = "pt"
+    ) -> Any:
+        """PyTorch tensors, padded to the longest: the two options are there for code that passes them."""
+        choose("padding", padding, (True,))
+        choose("return_tensors", return_tensors, ("pt",))
+        rows = [self.tokens(text) for text in ([texts] if isinstance(texts, str) else texts)]
+        ids_BTC = torch.from_numpy(_encoded(rows, self.max_characters))
+        return BatchEncoding({"input_ids": ids_BTC, "attention_mask": (ids_BTC > 0).any(-1).long()})
+
+    def tokens(self, text: str | Sequence[str]) -> list[str]:
+        if not isinstance(text, str):
+            return list(text)
+        found = sentences.tokenize(text, self.language, self.contractions)
+        return [token for sentence in found for token in sentence]
+
+    def save_pretrained(self, save_directory: str | Path) -> None:
+        Path(save_directory).mkdir(parents=True, exist_ok=True)
+        (Path(save_directory) / TOKENIZER).write_text(json.dumps(vars(self), indent=2) + "\n")
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, **settings: Any) -> "StelmoTokenizer":
+        """As it was saved; of a folder without a tokenizer, as the model there needs it."""
+        path = Path(folder) / TOKENIZER
+        if not path.is_file():
+            return cls(AutoConfig.from_pretrained(folder).max_characters, **settings)
+        try:
+            return cls(**(json.loads(path.read_bytes()) | settings))
+        except (ValueError, TypeError) as problem:
+            raise ModelError(f"{path}: not the settings of a tokenizer ({problem})") from None
+
+
+def _encoded(rows: Sequence[Sequence[str]], width: int) -> NDArray[np.int64]:
+    """As `chars.encode_sentences`, each distinct word once."""
+    numbers: dict[str, int] = {}
+    index = [[numbers.setdefault(word, len(numbers)) for word in words] for words in checked(rows)]
+    ids_UC = chars.encode_words(list(numbers), width)
+    ids_BTC = np.zeros((len(index), max(map(len, index), default=0), width), np.int64)
+    for row, found in enumerate(index):
+        ids_BTC[row, : len(found)] = ids_UC[found]
+    return ids_BTC
+
+
+def _keys(ids_BTC: Tensor) -> Iterator[list[str]]:
+    """The engine knows words by strings: here a word is the string of its ids, one character each."""
+    lengths = (ids_BTC > 0).any(-1).sum(1).tolist()
+    width = ids_BTC.shape[2]
+    for row_TC, length in zip(ids_BTC.numpy().astype("<u4"), lengths, strict=True):
+        text = row_TC[:length].tobytes().decode(UTF_32)
+        yield [text[place : place + width] for place in range(0, len(text), width)]
+
+
+def _ids_of_keys(width: int, keys: Sequence[str]) -> Tensor:
+    """Back to ids (U, C); the engine itself adds the two markers by name."""
+    markers = (chars.BEGIN_SENTENCE, chars.END_SENTENCE)
+    rows = [chars.encode(key, width) if key in markers else list(map(ord, key)) for key in keys]
+    return torch.tensor(rows)
+
+
+def _reading_bytes(config: ModelConfig) -> ModelConfig:
+    if not isinstance(config.input, CharInput):
+        raise ConfigError(f"AutoModel: input {config.input.kind}: the model has ids of its own; use stelmo.load")
+    return config
+
+
+AutoConfig.register("stelmo", StelmoConfig)
+AutoModel.register(StelmoConfig, StelmoModel)

@@ -1,0 +1,232 @@
+"""A model → one ONNX file that turns character ids into all layers. Knows no torch at run time, and no text.
+
+The graph is written node by node: ONNX's own LSTM has no projection, and torch exports loops by private means alone.
+
+B sentences, T tokens, S = T + 2 with the sentence markers, C characters, E character width, F filters, P projection,
+H cells, G = 4H gates, L layers, D = 2P.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stelmo.config import CharInput, CodePointInput, ModelConfig, choose
+from stelmo.embed.model import Model
+from stelmo.errors import ConfigError
+from stelmo.model.bilm import BiLM, ProjectedLstm
+from stelmo.model.encoder import CharEncoder, Highway
+from stelmo.model.state import State
+from stelmo.ops.reference import FORGET_BIAS
+from stelmo.store import atomic
+from stelmo.text import chars
+
+INPUT, OUTPUT = "characters", "layers"
+OPSET, IR_VERSION = 18, 8  # of the end of 2022: old enough for every runtime in use
+LARGEST = 2**31 - 2**20  # bytes of a protobuf message
+
+
+def export(model: Model, path: str | Path, state: str | None = None, overwrite: bool = False) -> None:
+    """The model as a file: `characters` (B, T, C), int64, as `stelmo.text.chars.encode_sentences` makes them,
+    to `layers` (L+1, B, T, 2P), float32; zero past a sentence's end. Every sentence starts from the same state.
+    """
+    onnx = modules()
+    policy = model.settings.state if state is None else state
+    _refuse_options(model, policy)
+    atomic.refuse_existing(Path(path), overwrite)
+    graph = _Graph(onnx)
+    shown = _layers(graph, model.bilm, model.start_state("warm" if policy == "warm" else "fresh"))
+    made = _model(graph, model.config, shown, {"state": policy, "made by": "stelmo"})
+    with atomic.new_file(Path(path), overwrite) as draft:
+        onnx.save(made, str(draft))
+
+
+def modules() -> Any:
+    try:
+        import onnx
+    except ImportError:
+        raise ConfigError("an ONNX file needs onnx; pip install 'stelmo[onnx]'") from None
+    return onnx
+
+
+def _refuse_options(model: Model, policy: str) -> None:
+    """What the graph cannot do as asked, by the option's name."""
+    reads = model.config.input
+    if not isinstance(reads, CharInput):
+        found = "code points" if isinstance(reads, CodePointInput) else "word ids (of its own, or of token_embeddings)"
+        raise ConfigError(f"onnx: input {reads.kind}: the model reads {found}; only one that reads bytes is exported")
+    if policy == "carry":
+        raise ConfigError("onnx: state carry: the file keeps no state from call to call; choose warm or fresh")
+    choose("state", policy, ("warm", "fresh"))
+    if model.settings.precision not in ("float32", "float64"):
+        raise ConfigError(f"onnx: precision {model.settings.precision}: the file computes in float32; load it so")
+    size = 4 * sum(map(Tensor.numel, model.bilm.parameters()))
+    if size > LARGEST:
+        raise ConfigError(f"onnx: {size / 2**30:.1f} GB of weights; an ONNX file holds 2 GB")
+
+
+class _Graph:
+    """Nodes and constants under way; a value is known by its name."""
+
+    def __init__(self, onnx: Any, prefix: str = "") -> None:
+        self.onnx, self._prefix = onnx, prefix
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def __call__(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """A node of one output."""
+        return self.several(kind, 1, *inputs, **attributes)[0]
+
+    def several(self, kind: str, outputs: int, *inputs: str, **attributes: Any) -> list[str]:
+        name = f"{self._prefix}{kind}_{len(self.nodes)}"
+        names = [f"{name}_{number}" for number in range(outputs)]
+        self.nodes.append(self.onnx.helper.make_node(kind, inputs, names, name, **attributes))
+        return names
+
+    def constant(self, value: Tensor | NDArray[Any] | float | Sequence[int]) -> str:
+        """Fractions as float32, whole numbers as int64."""
+        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+        array = array.astype(np.float32 if array.dtype.kind == "f" else np.int64)
+        name = f"{self._prefix}constant_{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def linear(self, x: str, weight: Tensor, bias: Tensor) -> str:
+        return self("Add", self("MatMul", x, self.constant(weight)), self.constant(bias))
+
+    def bounded(self, x: str, limit: float | None) -> str:
+        return x if limit is None else self("Clip", x, self.constant(-limit), self.constant(limit))
+
+
+def _model(graph: _Graph, config: ModelConfig, shown: str, about: dict[str, str]) -> Any:
+    """The whole graph, from INPUT to OUTPUT, checked by ONNX's own rules."""
+    assert isinstance(config.input, CharInput)
+    make, kinds = graph.onnx.helper, graph.onnx.TensorProto
+    graph.nodes.append(make.make_node("Identity", [shown], [OUTPUT]))
+    taken = make.make_tensor_value_info(INPUT, kinds.INT64, ["sentences", "tokens", config.input.max_characters])
+    given = make.make_tensor_value_info(OUTPUT, kinds.FLOAT, [config.depth, "sentences", "tokens", config.width])
+    whole = make.make_graph(graph.nodes, "stelmo", [taken], [given], graph.constants)
+    made = make.make_model(whole, opset_imports=[make.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    make.set_model_props(made, about)
+    graph.onnx.checker.check_model(made, full_check=True)
+    return made
+
+
+def _layers(graph: _Graph, bilm: BiLM, start: State) -> str:
+    """INPUT → (L+1, B, T, D)."""
+    whole_number = graph.onnx.TensorProto.INT64
+    there_BT = graph("Greater", graph("ReduceMax", INPUT, graph.constant([2]), keepdims=0), graph.constant(0))
+    lengths_B = graph("ReduceSum", graph("Cast", there_BT, to=whole_number), graph.constant([1]), keepdims=0)
+    marked_B = graph("Add", lengths_B, graph.constant(2))
+    x_SBP = _token_layer(graph, bilm, _with_markers(graph, bilm, lengths_B))
+    ahead = _direction(graph, bilm, 0, x_SBP, start)
+    behind = _direction(graph, bilm, 1, _reversed(graph, x_SBP, marked_B), start)
+    pairs = [(x_SBP, x_SBP), *((y, _reversed(graph, z, marked_B)) for y, z in zip(ahead, behind, strict=True))]
+    layers = [graph("Unsqueeze", graph("Concat", *pair, axis=2), graph.constant([0])) for pair in pairs]
+    layers_LSBD = graph("Concat", *layers, axis=0)
+    layers_LTBD = graph("Slice", layers_LSBD, *(graph.constant([cut]) for cut in (1, -1, 1)))
+    layers_LBTD = graph("Transpose", layers_LTBD, perm=[0, 2, 1, 3])
+    return graph("Where", graph("Unsqueeze", there_BT, graph.constant([2])), layers_LBTD, graph.constant(0.0))
+
+
+def _reversed(graph: _Graph, x_SBP: str, lengths_B: str) -> str:
+    """Each row turned around within its own length."""
+    return graph("ReverseSequence", x_SBP, lengths_B, time_axis=0, batch_axis=1)
+
+
+def _with_markers(graph: _Graph, bilm: BiLM, lengths_B: str) -> str:
+    """INPUT → (S, B, C): begin of sentence, the tokens, end of sentence behind the last of them."""
+    assert isinstance(bilm.config.input, CharInput)
+    width = bilm.config.input.max_characters
+    begin_C, end_C = chars.encode_words([chars.BEGIN_SENTENCE, chars.END_SENTENCE], width)
+    shape_1BC = graph("Concat", graph.constant([1]), graph("Shape", lengths_B), graph.constant([width]), axis=0)
+    first_1BC = graph("Expand", graph.constant(begin_C), shape_1BC)
+    last_1BC = graph("Expand", graph.constant([0]), shape_1BC)
+    padded_SBC = graph("Concat", first_1BC, graph("Transpose", INPUT, perm=[1, 0, 2]), last_1BC, axis=0)
+    steps = graph("Gather", graph("Shape", padded_SBC), graph.constant(0))
+    position_S = graph("Range", graph.constant(0), steps, graph.constant(1))
+    position_S11 = graph("Unsqueeze", position_S, graph.constant([1, 2]))
+    end_B1 = graph("Unsqueeze", graph("Add", lengths_B, graph.constant(1)), graph.constant([1]))
+    return graph("Where", graph("Equal", position_S11, end_B1), graph.constant(end_C), padded_SBC)
+
+
+def _token_layer(graph: _Graph, bilm: BiLM, ids_SBC: str) -> str:
+    """Character ids → (S, B, P)."""
+    encoder = bilm.encoder
+    assert isinstance(encoder, CharEncoder)
+    ids_NC = graph("Flatten", ids_SBC, axis=2)
+    x_NEC = graph("Transpose", graph("Gather", graph.constant(encoder.table), ids_NC), perm=[0, 2, 1])
+    strongest = []
+    for kernel, bias in zip(encoder.kernels, encoder.biases, strict=True):
+        windows = graph("Conv", x_NEC, graph.constant(kernel.permute(2, 1, 0)), graph.constant(bias))
+        strongest.append(graph("ReduceMax", windows, graph.constant([2]), keepdims=0))
+    x_NP = graph({"relu": "Relu", "tanh": "Tanh"}[encoder.config.activation], graph("Concat", *strongest, axis=1))
+    for layer in encoder.highways:
+        assert isinstance(layer, Highway)
+        x_NP = _highway(graph, x_NP, layer)
+    if encoder.projection is not None and encoder.projection_bias is not None:
+        x_NP = graph.linear(x_NP, encoder.projection, encoder.projection_bias)
+    rows_SB = graph("Slice", graph("Shape", ids_SBC), graph.constant([0]), graph.constant([2]))
+    shape = graph("Concat", rows_SB, graph.constant([bilm.config.lstm.projection]), axis=0)
+    return graph("Reshape", x_NP, shape)
+
+
+def _highway(graph: _Graph, x: str, weights: Highway) -> str:
+    """x + g ⊙ (relu(x W_t + b_t) − x)"""
+    gate = graph("Sigmoid", graph.linear(x, weights.carry, weights.carry_bias))
+    transformed = graph("Relu", graph.linear(x, weights.transform, weights.transform_bias))
+    return graph("Add", x, graph("Mul", gate, graph("Sub", transformed, x)))
+
+
+def _direction(graph: _Graph, bilm: BiLM, side: int, x_SBP: str, start: State) -> list[str]:
+    """One direction in its reading order → the output (S, B, P) of every layer; past a row's end it means nothing."""
+    outputs: list[str] = []
+    stack = (bilm.lstm_forward, bilm.lstm_backward)[side]
+    for depth, layer in enumerate(stack):
+        assert isinstance(layer, ProjectedLstm)
+        y_SBP = _lstm(graph, layer, x_SBP, State(start.h[side, depth], start.c[side, depth]), f"{side}_{depth}_")
+        x_SBP = graph("Add", y_SBP, x_SBP) if bilm.config.lstm.skip and depth else y_SBP
+        outputs.append(x_SBP)
+    return outputs
+
+
+def _lstm(graph: _Graph, layer: ProjectedLstm, x_SBP: str, start: State, name: str) -> str:
+    """The input's half of all gates at once, then step by step."""
+    width = start.h.shape[1]
+    bias_G = layer.bias.clone()
+    cells = len(bias_G) // 4
+    bias_G[2 * cells : 3 * cells] += FORGET_BIAS
+    gates_SBG = graph.linear(x_SBP, layer.kernel[:width], bias_G)
+    rows_B = graph("Slice", graph("Shape", x_SBP), graph.constant([1]), graph.constant([2]))
+    begun = [
+        graph("Expand", graph.constant(row), graph("Concat", rows_B, graph.constant([row.shape[1]]), axis=0))
+        for row in start
+    ]
+    body = _step(graph, layer, width, name)
+    return graph.several("Scan", 3, *begun, gates_SBG, body=body, num_scan_inputs=1)[2]
+
+
+def _step(graph: _Graph, layer: ProjectedLstm, width: int, name: str) -> Any:
+    """h, c and the input's half of the gates → h, c, and h once more as the output: `ops.reference.lstm_step`."""
+    step = _Graph(graph.onnx, name)
+    h_BP, c_BH, half_BG, cells = f"{name}h", f"{name}c", f"{name}gates", len(layer.bias) // 4
+    gates_BG = step("Add", half_BG, step("MatMul", h_BP, step.constant(layer.kernel[width:])))
+    i, j, f, o = step.several("Split", 4, gates_BG, axis=1, num_outputs=4)
+    kept_BH = step("Mul", step("Sigmoid", f), c_BH)
+    taken_BH = step("Mul", step("Sigmoid", i), step("Tanh", j))
+    next_c_BH = step.bounded(step("Add", kept_BH, taken_BH), layer.clips.cell)
+    next_h_BP = step("Mul", step("Sigmoid", o), step("Tanh", next_c_BH))
+    if layer.projection is not None:  # a plain LSTM has nothing to clip but its cell
+        projected_BP = step("MatMul", next_h_BP, step.constant(layer.projection))
+        next_h_BP = step.bounded(projected_BP, layer.clips.projection)
+    shown_BP = step("Identity", next_h_BP)
+    taken = [_rows(step, h_BP, width), _rows(step, c_BH, cells), _rows(step, half_BG, 4 * cells)]
+    given = [_rows(step, next_h_BP, width), _rows(step, next_c_BH, cells), _rows(step, shown_BP, width)]
+    return graph.onnx.helper.make_graph(step.nodes, f"{name}step", taken, given, step.constants)
+
+
+def _rows(graph: _Graph, name: str, width: int) -> Any:
+    return graph.onnx.helper.make_tensor_value_info(name, graph.onnx.TensorProto.FLOAT, ["sentences", width])

@@ -1,0 +1,71 @@
+"""A model → the first module of a `SentenceTransformer`. Knows no maths."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stelmo.config import Layer
+from stelmo.embed.load import load
+from stelmo.embed.model import Model, picking
+from stelmo.errors import ConfigError
+from stelmo.integrations.huggingface import StelmoModel, StelmoTokenizer
+
+try:
+    from sentence_transformers.base.modules import InputModule
+except ImportError:
+    raise ConfigError("SentenceTransformer needs its library; pip install 'stelmo[sentence-transformers]'") from None
+
+
+class StelmoTransformer(InputModule):
+    """Texts → `token_embeddings` of one layer (`mean` of all, `top`, or a number), for a pooling module behind it.
+
+    The model: a `stelmo.load` model, a `StelmoModel`, a path, or None for the one that comes with stelmo.
+    """
+
+    config_file_name = "stelmo_sentences.json"
+    config_keys: list[str] = ["layer"]  # noqa: RUF012, the library's own way
+
+    def __init__(
+        self,
+        model: Model | StelmoModel | str | Path | None = None,
+        layer: Layer = "mean",
+        tokenizer: StelmoTokenizer | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(model, Model | StelmoModel):
+            model = load(model)
+        self.auto_model = StelmoModel.of(model) if isinstance(model, Model) else model
+        config = self.auto_model.config
+        self.layer, self._pick = layer, picking(layer, config.architecture.depth)
+        self.tokenizer = tokenizer or StelmoTokenizer(config.max_characters)
+
+    def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **options: Any) -> dict[str, Any]:
+        """Character ids and their mask; a prompt is put before each text."""
+        return dict(self.tokenizer([(prompt or "") + text for text in inputs]))
+
+    def forward(self, features: dict[str, Any], **options: Any) -> dict[str, Any]:
+        output = self.auto_model(features["input_ids"], features["attention_mask"], output_hidden_states=True)
+        vectors_BTD: Tensor = self._pick(torch.stack(output.hidden_states))
+        return features | {"token_embeddings": vectors_BTD}
+
+    def get_embedding_dimension(self) -> int:
+        width: int = self.auto_model.config.hidden_size
+        return width
+
+    def save(self, output_path: str, *arguments: Any, **options: Any) -> None:
+        """A folder that `AutoModel.from_pretrained` and `stelmo.load` read, too."""
+        self.auto_model.save_pretrained(output_path)
+        self.tokenizer.save_pretrained(output_path)
+        self.save_config(output_path)
+
+    @classmethod
+    def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> "StelmoTransformer":
+        hub = {
+            name: options[name] for name in ("token", "cache_folder", "revision", "local_files_only") if name in options
+        }
+        folder = cls.load_dir_path(model_name_or_path, subfolder, **hub)
+        settings = cls.load_config(model_name_or_path, subfolder, **hub)
+        return cls(StelmoModel.from_pretrained(folder), tokenizer=StelmoTokenizer.from_pretrained(folder), **settings)

@@ -1,0 +1,88 @@
+"""`SentenceTransformer.encode` against our own sentence vectors; saved and loaded; and the page's example."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+
+import stelmo
+from stelmo.errors import ConfigError
+
+# The library warns of names of its own that it is to give up.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+pytest.importorskip(
+    "sentence_transformers",
+    reason="sentence-transformers is not installed; pip install 'stelmo[sentence-transformers]'",
+)
+from sentence_transformers import SentenceTransformer  # noqa: E402
+from sentence_transformers.sentence_transformer.modules import Pooling  # noqa: E402
+from transformers import AutoModel  # noqa: E402
+
+from stelmo.integrations.huggingface import StelmoTokenizer  # noqa: E402
+from stelmo.integrations.sentence_transformers import StelmoTransformer  # noqa: E402
+
+DOCS = Path(__file__).parents[3] / "docs" / "integrations" / "huggingface.md"
+TEXTS = ["The bank. A river?", "", "über 日本", "a a a a a a a", "river"]
+TOKENS = [[token for sentence in stelmo.tokenize(text) for token in sentence] for text in TEXTS]
+
+
+def encoder(layer="mean", **options):
+    words = StelmoTransformer(tiny.model(), layer, **options)
+    return SentenceTransformer(modules=[words, Pooling(words.get_embedding_dimension(), "mean")], device="cpu")
+
+
+@pytest.mark.parametrize("layer", ["mean", "top", 0])
+def test_encode_gives_our_sentence_vectors(layer):
+    expected = tiny.model().sentence_vectors(TOKENS, layer)
+    np.testing.assert_allclose(encoder(layer).encode(TEXTS, batch_size=2), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_one_text_and_a_prompt():
+    expected = tiny.model().sentence_vectors([["the", "river", "bank"]])[0]
+    np.testing.assert_allclose(encoder().encode("bank", prompt="the river "), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_saved_encoder_comes_back_and_its_folder_serves_all(tmp_path):
+    encoder("top", tokenizer=StelmoTokenizer(contractions="moses")).save(str(tmp_path))
+    again = SentenceTransformer(str(tmp_path), device="cpu", trust_remote_code=True)
+    expected = tiny.model().sentence_vectors(TOKENS, "top")
+    np.testing.assert_allclose(again.encode(TEXTS), expected, rtol=1e-5, atol=1e-5)
+    assert again[0].tokenizer.contractions == "moses"
+    assert again.get_embedding_dimension() == 12
+    assert AutoModel.from_pretrained(tmp_path).config.hidden_size == 12
+    np.testing.assert_allclose(stelmo.load(tmp_path).sentence_vectors(TOKENS, "top"), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_modules_load_alone_without_trust_in_the_folder(tmp_path):
+    encoder(0).save(str(tmp_path))
+    modules = [StelmoTransformer.load(str(tmp_path)), Pooling.load(str(tmp_path / "1_Pooling"))]
+    again = SentenceTransformer(modules=modules, device="cpu")
+    expected = tiny.model().sentence_vectors(TOKENS, 0)
+    np.testing.assert_allclose(again.encode(TEXTS), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_an_unknown_layer_is_refused():
+    with pytest.raises(ConfigError, match="layer"):
+        StelmoTransformer(tiny.model(), 7)
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers.base.modules", None)
+    monkeypatch.delitem(sys.modules, "stelmo.integrations.sentence_transformers")
+    with pytest.raises(ConfigError, match=r"pip install 'stelmo\[sentence-transformers\]'"):
+        importlib.import_module("stelmo.integrations.sentence_transformers")
+
+
+def test_the_page_example_runs(monkeypatch, tmp_path):
+    tiny.folder(tmp_path / "my-model")
+    monkeypatch.chdir(tmp_path)
+    text = DOCS.read_text().partition("## Sentence transformers")[2]
+    names = {}
+    for snippet in re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        exec(snippet, names)
+    np.testing.assert_allclose(names["again"].encode(names["texts"]), names["vectors"], rtol=1e-5, atol=1e-5)
