@@ -32,6 +32,14 @@ def test_bars_have_their_names_and_values(tmp_path):
         assert word in content
 
 
+def test_shades_carry_their_numbers(tmp_path):
+    rows = {"SRL, input": [0.2, 0.5, 0.3], "NER, input": [0.29, 0.36, 0.35]}
+    pictures.heat(tmp_path / "h.svg", rows, x="layer", title="weights")
+    content = (tmp_path / "h.svg").read_text()
+    for word in ("SRL, input", "NER, input", "0.50", "0.36", "layer", "weights"):
+        assert word in content
+
+
 def test_another_ending_is_refused(tmp_path):
     with pytest.raises(OutputError, match=r"a picture ends in \.svg or \.png"):
         draw(tmp_path / "a.gif")
