@@ -116,11 +116,12 @@ class Bulk:
         return self._directions(torch.get_num_threads(), slice(0, 2), x_UP, index_2N, sizes, begun)
 
     def _side_by_side(self, x_UP: Tensor, index_2N: Tensor, sizes: list[int], begun: LayerStates) -> Outputs:
-        """A thread for each direction."""
+        """A thread for each direction; who allows one thread gets one direction after the other."""
         with shared_threads(2) as share, ThreadPoolExecutor(1) as other:  # no thread outlives a call: one may fork
-            later = other.submit(self._directions, share, slice(1, 2), x_UP, index_2N, sizes, begun)
+            alone = torch.get_num_threads() == 1
+            later = None if alone else other.submit(self._directions, share, slice(1, 2), x_UP, index_2N, sizes, begun)
             ahead = self._directions(share, slice(0, 1), x_UP, index_2N, sizes, begun)
-            behind = later.result()
+            behind = later.result() if later else self._directions(1, slice(1, 2), x_UP, index_2N, sizes, begun)
         outputs = [torch.cat(both) for both in zip(ahead[0], behind[0], strict=True)]
         pairs = zip(ahead[1], behind[1], strict=True)
         return outputs, [(torch.cat([h, h_]), torch.cat([c, c_])) for (h, c), (h_, c_) in pairs]

@@ -1,6 +1,7 @@
 """The engine against the reference: every architecture, state, batch and order; and what it remembers."""
 
 import os
+import threading
 
 import efml_oracle
 import numpy as np
@@ -76,8 +77,10 @@ def test_the_engine_reads_code_points_as_the_reference_does(words, characters, t
     assert_equal(model.layers(sentences), plain(model, sentences, "warm"), 1e-10)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_directions_side_by_side_are_the_directions_together(name, monkeypatch):
+def test_directions_side_by_side_are_the_directions_together(name, threads, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     model = MODELS[name, "float64"]
     sentences = [["the", "bank", "."], ["a"], ["b", "b"]]
     together, (carried, end) = model.layers(sentences), model.carry(sentences)
@@ -86,6 +89,16 @@ def test_directions_side_by_side_are_the_directions_together(name, monkeypatch):
     again, same_end = model.carry(sentences)
     assert_equal(again, carried, 1e-12)
     torch.testing.assert_close(same_end, end, atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("threads", "expected"), [(1, 0), (2, 1)])
+def test_who_allows_one_thread_gets_no_other(threads, expected, monkeypatch):
+    started = []
+    monkeypatch.setattr(bulk, "WORK_FOR_A_THREAD", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: started.append(threading.get_ident()))
+    next(iter(MODELS.values())).layers([["the", "bank"]])
+    assert len(set(started) - {threading.get_ident()}) == expected
 
 
 @pytest.mark.parametrize(("size", "precision"), [("small", "float64"), ("full", "float32")])
