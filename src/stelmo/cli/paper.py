@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stelmo.cli import screen
-from stelmo.cli.models import ModelName
+from stelmo.cli.models import ModelName, loaded
 
 if TYPE_CHECKING:
     from stelmo.paper.run import Told
@@ -40,10 +40,11 @@ def paper(
     setup = setup._replace(tasks=_names(tasks) or setup.tasks, parts=_names(parts) or setup.parts)
     wanted = cells.cells(setup)
     to.mkdir(parents=True, exist_ok=True)
+    run.begin(setup, loaded(model).saved().fingerprint())
     if not only_report:
         for task in {cell.chain.removeprefix("tuning-") for cell in wanted if cell.chain.startswith("tuning-")}:
             texts.write(setup, task)
-        waiting = sum(not run.is_finished(cell, to) for cell in wanted)
+        waiting = sum(run.is_waiting(cell, to) for cell in wanted)
         screen.note(f"{len(wanted)} cells, {len(wanted) - waiting} of them finished; logs are in {to / 'logs'}")
         run.run(wanted, to, jobs or os.cpu_count() or 1, Teller(waiting))
     typer.echo(report.write(setup))

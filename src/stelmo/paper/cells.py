@@ -42,6 +42,7 @@ class Cell(NamedTuple):
     proof: str  # the file beneath `runs` that is there when it is finished
     chain: str
     printed: bool = False  # what it prints is its result, and goes into that file
+    seeds: int | None = None  # of a task
 
 
 def cells(setup: Setup) -> list[Cell]:
@@ -124,7 +125,7 @@ def _task(setup: Setup, task: str, options: Mapping[str, str], fraction: float =
         **chosen,
     }
     words = (word for pair in command.items() for word in pair)
-    return Cell(name, ("task", task, *words, *_model(setup)), f"{name}/results.json", task)
+    return Cell(name, ("task", task, *words, *_model(setup)), f"{name}/results.json", task, seeds=seeds)
 
 
 def _model(setup: Setup) -> tuple[str, ...]:

@@ -11,8 +11,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from stelmo.paper.cells import Cell
-from stelmo.store import atomic
+from stelmo.paper.cells import Cell, Setup, vectors_of
+from stelmo.store import atomic, runs
+from stelmo.tasks import results
+
+NOTE = "report.json"  # what all cells of a report have in common
 
 
 class Told(NamedTuple):
@@ -26,11 +29,17 @@ class Told(NamedTuple):
 Tell = Callable[[Told], None]
 
 
+def begin(setup: Setup, fingerprint: str) -> None:
+    """A report is of one model, one size and one table of static vectors: cells of another would pass for these."""
+    made_with = {"bilm": fingerprint, "size": setup.size, "vectors": vectors_of(setup)}
+    runs.note_or_compare(setup.to / NOTE, made_with)
+
+
 def run(cells: Sequence[Cell], to: Path, jobs: int, tell: Tell) -> list[Told]:
     """Each unfinished cell, one chain after another in each of `jobs` rows; what failed is told and passed over."""
     for folder in ("runs", "logs"):
         (to / folder).mkdir(parents=True, exist_ok=True)
-    waiting = [cell for cell in cells if not is_finished(cell, to)]
+    waiting = [cell for cell in cells if is_waiting(cell, to)]
     chains = [list(chain) for _, chain in groupby(sorted(waiting, key=_chain), key=_chain)]
     with ThreadPoolExecutor(jobs) as pool:
         return [told for chain in pool.map(lambda chain: _run_chain(chain, to, tell), chains) for told in chain]
@@ -38,6 +47,13 @@ def run(cells: Sequence[Cell], to: Path, jobs: int, tell: Tell) -> list[Told]:
 
 def is_finished(cell: Cell, to: Path) -> bool:
     return (to / "runs" / cell.proof).is_file()
+
+
+def is_waiting(cell: Cell, to: Path) -> bool:
+    """Not finished, or with fewer seeds than are asked for now."""
+    if not is_finished(cell, to):
+        return True
+    return cell.seeds is not None and len(results.read(to / "runs" / cell.name).seeds) < cell.seeds
 
 
 def log_of(cell: Cell, to: Path) -> Path:

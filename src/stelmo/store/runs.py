@@ -45,13 +45,10 @@ class Run:
 
     def start(self, about: Mapping[str, Any], free: frozenset[str]) -> None:
         """Make the folder, or find the one that the same settings made; those named `free` may differ."""
-        if self.note.is_file():
-            _refuse_differences(self.path, read_note(self.note), _plain(about), free)
-        else:
+        if not self.note.is_file():
             self.refuse_foreign()
             _make(self._checkpoints)
-            with atomic.new_file(self.note) as draft:
-                draft.write_text(json.dumps({"stelmo": VERSION, **about}, indent=2) + "\n")
+        note_or_compare(self.note, about, free)
         self._sweep()
 
     @contextmanager
@@ -199,6 +196,15 @@ def _make(folder: Path) -> None:
 def _left_early(name: str) -> bool:
     """What a process leaves that was killed before the run had its settings."""
     return name in (".lock", "checkpoints", SOFTMAX) or re.fullmatch(r"\..*\.partial.*", name) is not None
+
+
+def note_or_compare(note: Path, about: Mapping[str, Any], free: frozenset[str] = frozenset()) -> None:
+    """Write down what a folder is made with; where that is written, refuse what differs and is not `free`."""
+    if note.is_file():
+        _refuse_differences(note.parent, read_note(note), _plain(about), free)
+        return
+    with atomic.new_file(note) as draft:
+        draft.write_text(json.dumps({"stelmo": VERSION, **about}, indent=2) + "\n")
 
 
 def read_note(path: Path) -> dict[str, Any]:

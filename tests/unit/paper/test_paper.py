@@ -6,7 +6,7 @@ import re
 import pytest
 from unit.tasks import samples
 
-from stelmo.errors import ConfigError, DataError
+from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.paper import cells, document, published, report
 from stelmo.paper import run as runs
 from stelmo.paper.cells import Cell, Setup
@@ -143,6 +143,27 @@ def test_cells_are_run_once_and_what_fails_is_told(tmp_path):
     assert not (tmp_path / "runs" / "wrong.txt").exists()
     again = runs.run([good, bad], tmp_path, 1, told.append)
     assert [entry.cell.name for entry in again] == ["wrong"]
+
+
+def test_a_cell_of_fewer_seeds_waits_for_the_others(setup):
+    cell = cells.baseline(setup._replace(seeds=2), "sst5")
+    assert runs.is_waiting(cell, setup.to)
+    finish(setup, cell, [50.0], [50.0])
+    assert runs.is_waiting(cell, setup.to)
+    finish(setup, cell, [50.0, 51.0], [50.0, 51.0])
+    assert not runs.is_waiting(cell, setup.to)
+    assert not runs.is_waiting(cell._replace(seeds=1), setup.to)
+
+
+@pytest.mark.parametrize(("change", "named"), [({"size": "paper"}, "size is cpu"), ({"vectors": "a.txt"}, "vectors is")])
+def test_a_report_is_of_one_model_and_one_size(setup, change, named):
+    """A finished cell is taken as it is, so one of another model must not lie there."""
+    runs.begin(setup, "0123")
+    runs.begin(setup._replace(parts=("table7",), seeds=1), "0123")
+    with pytest.raises(OutputError, match="bilm is 0123 there, 4567 here"):
+        runs.begin(setup, "4567")
+    with pytest.raises(OutputError, match=named):
+        runs.begin(setup._replace(**change), "0123")
 
 
 @pytest.mark.parametrize(

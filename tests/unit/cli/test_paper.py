@@ -1,0 +1,39 @@
+"""`stelmo paper`: cells run, the report is written, and one of another model is refused."""
+
+import pytest
+import tiny
+from commands import run
+from unit.tasks import samples
+
+
+@pytest.fixture
+def options(tmp_path):
+    folder = tmp_path / "data" / "sst5"
+    folder.mkdir(parents=True)
+    for split in ("train", "dev", "test"):
+        (folder / f"{split}.txt").write_text(samples.SST5)
+    model = tiny.folder(tmp_path / "model")
+    return ["paper", "--data", folder.parent, "--to", tmp_path / "report", "--parts", "table1", "--tasks", "sst5",
+            "--seeds", 1, "--jobs", 2, "--model", model]  # fmt: skip
+
+
+def test_the_report_is_run_once(options, tmp_path, monkeypatch, capsys):
+    done = run(monkeypatch, capsys, *options)
+    assert done.code == 0, done.err
+    assert "2 of 2: sst5-" in done.err
+    text = (tmp_path / "report" / "report.md").read_text()
+    assert "not run" not in text
+    assert "51.4 → 54.7" in text
+    again = run(monkeypatch, capsys, *options)
+    assert "2 cells, 2 of them finished" in again.err
+    assert (tmp_path / "report" / "report.md").read_text() == text
+
+
+def test_a_report_of_another_model_is_refused(options, tmp_path, monkeypatch, capsys):
+    assert run(monkeypatch, capsys, *options, "--only-report").code == 0
+    other = tiny.folder(tmp_path / "other", config=tiny.WORD_CONFIG)
+    refused = run(monkeypatch, capsys, *options[:-1], other, "--only-report")
+    assert refused.code == 2
+    assert "bilm is " in refused.err
+    assert "choose another folder" in refused.err
+    assert refused.err.count("\n") == 1
