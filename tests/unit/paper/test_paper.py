@@ -155,7 +155,9 @@ def test_a_cell_of_fewer_seeds_waits_for_the_others(setup):
     assert not runs.is_waiting(cell._replace(seeds=1), setup.to)
 
 
-@pytest.mark.parametrize(("change", "named"), [({"size": "paper"}, "size is cpu"), ({"vectors": "a.txt"}, "vectors is")])
+@pytest.mark.parametrize(
+    ("change", "named"), [({"size": "paper"}, "size is cpu"), ({"vectors": "a.txt"}, "vectors is")]
+)
 def test_a_report_is_of_one_model_and_one_size(setup, change, named):
     """A finished cell is taken as it is, so one of another model must not lie there."""
     runs.begin(setup, "0123")
