@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from stelmo.cli.models import loaded
+from stelmo.cli.models import OptionsFile, SoftmaxFile, VocabularyFile, loaded
 from stelmo.errors import ConfigError
 
 EXAMPLE = "Example: `stelmo convert elmo_weights.hdf5 my-model`"
@@ -19,9 +19,9 @@ def convert(
         typer.Option("--to", help="stelmo (our folder), bilm (the published HDF5) or efml (ELMoForManyLangs)."),
     ] = "stelmo",
     dtype: Annotated[str | None, typer.Option(help="float16, float32, float64; unset: as they are stored.")] = None,
-    options: Annotated[str | None, typer.Option(help="The options.json, where it is not beside the weights.")] = None,
-    vocabulary: Annotated[str | None, typer.Option(help="The vocabulary, where it is not beside the weights.")] = None,
-    softmax: Annotated[str | None, typer.Option(help="The softmax file, where it is not beside the weights.")] = None,
+    options: OptionsFile = None,
+    vocabulary: VocabularyFile = None,
+    softmax: SoftmaxFile = None,
     token_embeddings: Annotated[
         bool, typer.Option("--token-embeddings", help="With --to bilm: add layer 0 of every vocabulary word.")
     ] = False,

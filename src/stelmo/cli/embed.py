@@ -9,7 +9,7 @@ import typer
 
 from stelmo.cli import old_flags, screen, spread, table
 from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language
-from stelmo.cli.models import LOAD, ModelName, loaded
+from stelmo.cli.models import LOAD, BatchTokens, Device, ModelName, Precision, State, Threads, loaded
 from stelmo.config import LoadSettings, OutputSettings, help_of, parse
 from stelmo.errors import ConfigError, DataError
 from stelmo.text import sentences
@@ -43,12 +43,12 @@ def embed(
     sentence_vectors: Annotated[bool, typer.Option("--sentence-vectors", help=_output("sentence_vectors"))] = False,
     dtype: Annotated[str, typer.Option(help=_output("dtype"))] = OUTPUT.dtype,
     forget_sentences: Annotated[bool, typer.Option("--forget-sentences", help=_output("forget_sentences"))] = False,
-    state: Annotated[str, typer.Option(help=_load("state"))] = LOAD.state,
-    precision: Annotated[str, typer.Option(help=_load("precision"))] = LOAD.precision,
-    device: Annotated[str, typer.Option(help=_load("device"))] = LOAD.device,
-    threads: Annotated[int | None, typer.Option(help=_load("threads"))] = LOAD.threads,
+    state: State = LOAD.state,
+    precision: Precision = LOAD.precision,
+    device: Device = LOAD.device,
+    threads: Threads = LOAD.threads,
     memory: Annotated[int | None, typer.Option(help=_load("memory"))] = LOAD.memory,
-    batch_tokens: Annotated[int, typer.Option(help=_load("batch_tokens"))] = LOAD.batch_tokens,
+    batch_tokens: BatchTokens = LOAD.batch_tokens,
     batch_rows: Annotated[int, typer.Option(help=_load("batch_rows"))] = LOAD.batch_rows,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it is there.")] = False,
     use_sentence_keys: Annotated[bool, typer.Option("--use-sentence-keys", help=_output("use_sentence_keys"))] = False,

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stelmo.cli.inputs import Contractions, Language
-from stelmo.cli.models import LOAD, ModelName, loaded
+from stelmo.cli.models import LOAD, ModelName, OptionsFile, SoftmaxFile, StartState, VocabularyFile, loaded
 from stelmo.config import choose
 from stelmo.errors import DataError
 from stelmo.text import sentences
@@ -30,10 +30,10 @@ def guess(
     format: Annotated[str, typer.Option("--from", help="text, or tokens: split at white space alone.")] = "text",
     language: Language = "en",
     contractions: Contractions = "ptb",
-    state: Annotated[str, typer.Option(help="Where every sentence starts: warm, or fresh (zeros).")] = LOAD.state,
-    options: Annotated[str | None, typer.Option(help="The options.json, where it is not beside the weights.")] = None,
-    vocabulary: Annotated[str | None, typer.Option(help="The vocabulary, where it is not beside the weights.")] = None,
-    softmax: Annotated[str | None, typer.Option(help="The softmax file, where it is not beside the weights.")] = None,
+    state: StartState = LOAD.state,
+    options: OptionsFile = None,
+    vocabulary: VocabularyFile = None,
+    softmax: SoftmaxFile = None,
 ) -> None:
     """A sentence with gaps → the words that would fit, with their probabilities.
 

@@ -1,12 +1,14 @@
-"""The model a verb works with: its option, and loading it."""
+"""The model a verb works with: its options, and loading it."""
 
 import warnings
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stelmo.cli import screen
-from stelmo.config import LoadSettings
+from stelmo.config import LoadSettings, help_of
 
 if TYPE_CHECKING:
     from stelmo.embed.model import Model
@@ -15,6 +17,21 @@ LOAD = LoadSettings()
 ModelName = Annotated[
     str | None, typer.Option("--model", "-m", help="Model file or folder; unset: the one that comes with stelmo.")
 ]
+
+# Files of an old model that lie elsewhere
+_BESIDE = "where it is not beside the weights."
+OptionsFile = Annotated[Path | None, typer.Option("--options", help=f"The options.json, {_BESIDE}")]
+VocabularyFile = Annotated[Path | None, typer.Option("--vocabulary", help=f"The vocabulary, {_BESIDE}")]
+SoftmaxFile = Annotated[Path | None, typer.Option("--softmax", help=f"The softmax file, {_BESIDE}")]
+
+# How it computes
+_help = partial(help_of, LoadSettings)
+State = Annotated[str, typer.Option(help=_help("state"))]
+StartState = Annotated[str, typer.Option("--state", help="Where every sentence starts: warm, or fresh (zeros).")]
+Precision = Annotated[str, typer.Option(help=_help("precision"))]
+Device = Annotated[str, typer.Option(help=_help("device"))]
+Threads = Annotated[int | None, typer.Option(help=_help("threads"))]
+BatchTokens = Annotated[int, typer.Option(help=_help("batch_tokens"))]
 
 
 def loaded(name: str | None, **settings: Any) -> "Model":

@@ -11,9 +11,20 @@ import typer
 
 from stelmo.cli import rows, screen
 from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language
-from stelmo.cli.models import LOAD, loaded
+from stelmo.cli.models import (
+    LOAD,
+    BatchTokens,
+    Device,
+    OptionsFile,
+    Precision,
+    SoftmaxFile,
+    StartState,
+    Threads,
+    VocabularyFile,
+    loaded,
+)
 from stelmo.cli.rows import Row
-from stelmo.config import LoadSettings, choose, help_of
+from stelmo.config import choose
 from stelmo.errors import ConfigError, DataError
 from stelmo.text import sentences
 from stelmo.text.formats import Sentence
@@ -23,7 +34,6 @@ if TYPE_CHECKING:
     from stelmo.embed.perplexity import Scored, Tally
 
 EXAMPLE = "Example: `stelmo perplexity my-model heldout.txt --per-file`"
-_load = partial(help_of, LoadSettings)
 
 
 def perplexity(
@@ -42,14 +52,14 @@ def perplexity(
     column: Column = 0,
     language: Language = "en",
     contractions: Contractions = "ptb",
-    state: Annotated[str, typer.Option(help="Where every sentence starts: warm, or fresh (zeros).")] = LOAD.state,
-    options: Annotated[str | None, typer.Option(help="The options.json, where it is not beside the weights.")] = None,
-    vocabulary: Annotated[str | None, typer.Option(help="The vocabulary, where it is not beside the weights.")] = None,
-    softmax: Annotated[str | None, typer.Option(help="The softmax file, where it is not beside the weights.")] = None,
-    precision: Annotated[str, typer.Option(help=_load("precision"))] = LOAD.precision,
-    device: Annotated[str, typer.Option(help=_load("device"))] = LOAD.device,
-    threads: Annotated[int | None, typer.Option(help=_load("threads"))] = LOAD.threads,
-    batch_tokens: Annotated[int, typer.Option(help=_load("batch_tokens"))] = LOAD.batch_tokens,
+    state: StartState = LOAD.state,
+    options: OptionsFile = None,
+    vocabulary: VocabularyFile = None,
+    softmax: SoftmaxFile = None,
+    precision: Precision = LOAD.precision,
+    device: Device = LOAD.device,
+    threads: Threads = LOAD.threads,
+    batch_tokens: BatchTokens = LOAD.batch_tokens,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it is there.")] = False,
 ) -> None:
     """Text → perplexity with the full softmax: forward, backward, and their geometric mean.

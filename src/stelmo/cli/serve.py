@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stelmo.cli.models import LOAD, ModelName, loaded
+from stelmo.cli.models import LOAD, ModelName, StartState, loaded
 from stelmo.config import LoadSettings, ServeSettings, choose, help_of, parse
 from stelmo.errors import ConfigError
 
@@ -41,7 +41,7 @@ def serve(
     allow_origin: Annotated[
         list[str] | None, typer.Option(help="Foreign web page that may ask, such as https://example.org; repeatable.")
     ] = None,
-    state: Annotated[str, typer.Option(help="Where every sentence starts: warm, or fresh (zeros).")] = LOAD.state,
+    state: StartState = LOAD.state,
     precision: Annotated[str, typer.Option(help=help_of(LoadSettings, "precision"))] = LOAD.precision,
     device: Annotated[str, typer.Option(help=help_of(LoadSettings, "device"))] = LOAD.device,
     threads: Annotated[int | None, typer.Option(help=help_of(LoadSettings, "threads"))] = LOAD.threads,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stelmo.cli import rows, screen
+from stelmo.cli.models import OptionsFile, SoftmaxFile, VocabularyFile
 from stelmo.cli.pretrain import STOPPED, watching
 from stelmo.config import CodePointInput, TrainSettings
 from stelmo.errors import ConfigError
@@ -32,9 +33,9 @@ def tune(
     set_softmax: Annotated[
         list[str] | None, typer.Option("--set-softmax", metavar="NAME=VALUE", help="For the softmax learned first.")
     ] = None,
-    options: Annotated[Path | None, typer.Option(help="The options.json, where it is not beside the weights.")] = None,
-    vocabulary: Annotated[Path | None, typer.Option(help="The vocabulary, where it is not beside the weights.")] = None,
-    softmax: Annotated[Path | None, typer.Option(help="The softmax file, where it is not beside the weights.")] = None,
+    options: OptionsFile = None,
+    vocabulary: VocabularyFile = None,
+    softmax: SoftmaxFile = None,
 ) -> None:
     """A model reads text of a domain once and learns from it; perplexity is told before and after.
 

@@ -8,8 +8,8 @@ import typer
 
 from stelmo.cli import screen
 from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language
-from stelmo.cli.models import LOAD, ModelName, loaded
-from stelmo.config import LoadSettings, WordSettings, help_of, parse
+from stelmo.cli.models import LOAD, Device, ModelName, OptionsFile, Precision, State, Threads, VocabularyFile, loaded
+from stelmo.config import WordSettings, help_of, parse
 from stelmo.errors import ConfigError
 from stelmo.text import sentences
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: `stelmo words corpus.txt.gz -o words.vec --min-count 5`"
 
-_load = partial(help_of, LoadSettings)
 _words = partial(help_of, WordSettings)
 
 
@@ -39,12 +38,12 @@ def words(
     layer: Annotated[str | None, typer.Option(help=f"Of a corpus: {_words('layer')}; unset: mean.")] = None,
     min_count: Annotated[int | None, typer.Option(help=f"Of a corpus: {_words('min_count')}.")] = None,
     max_words: Annotated[int | None, typer.Option(help=f"Of a corpus: {_words('max_words')}.")] = None,
-    state: Annotated[str, typer.Option(help=_load("state"))] = LOAD.state,
-    precision: Annotated[str, typer.Option(help=_load("precision"))] = LOAD.precision,
-    device: Annotated[str, typer.Option(help=_load("device"))] = LOAD.device,
-    threads: Annotated[int | None, typer.Option(help=_load("threads"))] = LOAD.threads,
-    options: Annotated[str | None, typer.Option(help="The options.json, where it is not beside the weights.")] = None,
-    vocabulary: Annotated[str | None, typer.Option(help="The vocabulary, where it is not beside the weights.")] = None,
+    state: State = LOAD.state,
+    precision: Precision = LOAD.precision,
+    device: Device = LOAD.device,
+    threads: Threads = LOAD.threads,
+    options: OptionsFile = None,
+    vocabulary: VocabularyFile = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it is there.")] = False,
 ) -> None:
     """One vector for each word: the token layer of the vocabulary, or the mean over a corpus."""

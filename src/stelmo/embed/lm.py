@@ -119,21 +119,6 @@ def _exp(exponent: float) -> float:
     return exp(exponent) if exponent < 709 else inf  # beyond it exp() raises an error
 
 
-def substitutes(
-    model: "Model",
-    softmax: Softmax,
-    sentence: Sequence[str],
-    position: int,
-    k: int = 10,
-    state: StatePolicy | None = None,
-) -> list[Substitute]:
-    """The k words that fit best at a position (from 0), by what stands left and right of it; best first.
-
-    The word that is there has no say. <S>, </S> and <UNK> are no words one could put there.
-    """
-    return guesses(model, softmax, sentence, position, k, state).both
-
-
 @torch.inference_mode()
 def guesses(
     model: "Model",
@@ -143,7 +128,10 @@ def guesses(
     k: int = 10,
     state: StatePolicy | None = None,
 ) -> Guesses:
-    """The k best words for a position by both directions and by each; <S>, </S> and <UNK> are none."""
+    """The k best words for a position (from 0), by what stands left and right of it, together and each alone.
+
+    The word that is there has no say. <S>, </S> and <UNK> are no words one could put there.
+    """
     (tokens,), words = checked([sentence]), vocabulary_of(model, softmax)
     if not 0 <= position < len(tokens):
         raise DataError(f"position {position}: the sentence has {len(tokens)} tokens, numbered from 0")

@@ -24,7 +24,7 @@ from stelmo.model import state as states
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
-from stelmo.ops import fast, int8
+from stelmo.ops import fast, int8, reference
 from stelmo.store import models
 from stelmo.store.saved import Mix, SavedModel
 from stelmo.text.vocabulary import Vocabulary
@@ -142,12 +142,13 @@ class Model:
         self, sentence: Sequence[str], position: int, k: int = 10, state: StatePolicy | None = None
     ) -> "list[lm.Substitute]":
         """The k words that fit best at a position (from 0), by what stands left and right of it."""
-        return lm.substitutes(self, self.softmax, sentence, position, k, state)
+        return lm.guesses(self, self.softmax, sentence, position, k, state).both
 
     @torch.inference_mode()
     def token_vectors(self, words: Sequence[str]) -> Array:
-        """Words → (U, P): the token layer, one half of layer 0."""
-        return _array(engine.token_vectors(self.bilm, self.word_ids(words)))
+        """Words → (U, P): the token layer, one half of layer 0; the other half is equal to it."""
+        char_cnn = fast.char_cnn if self.bilm.encoder.table.device.type == "cpu" else reference.char_cnn
+        return _array(engine.token_vectors(self.bilm, self.word_ids(words), char_cnn))
 
     def saved(self) -> SavedModel:
         """All that goes into a model file, the warm state included."""

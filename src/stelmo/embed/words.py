@@ -70,6 +70,8 @@ def write_averages(
         advance(len(sentence.tokens))
     common = [word for word, count in sums.counts.most_common() if count >= settings.min_count]
     kept = [word for word in common if word2vec.writable(word)]
+    if not sums.counts:
+        raise DataError(f"{path}: the corpus holds no word; nothing written")
     if not kept:
         raise DataError(f"{path}: none of {len(sums.counts)} words comes {settings.min_count} times; nothing written")
     means = ((word, sums.mean(word)) for word in kept)

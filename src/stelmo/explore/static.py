@@ -1,20 +1,17 @@
 """A word → its neighbours without context. Knows no index.   V words, D width."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from stelmo.embed import engine
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
 from stelmo.explore.index import is_word
 from stelmo.explore.mixing import units
-from stelmo.ops import fast, reference
 from stelmo.store import static as store
 from stelmo.store.static import StaticVectors
 
@@ -45,15 +42,7 @@ def of_model(model: Model) -> Static:
     if model.vocabulary is None:
         raise ConfigError("the model has no vocabulary to find static neighbours in; give a file of word vectors")
     words = list(islice(filter(is_word, model.vocabulary), MODEL_WORDS))
-    return Static(StaticVectors(words, _token_layer(model, words)), lambda word: _token_layer(model, [word])[0])
-
-
-@torch.inference_mode()
-def _token_layer(model: Model, words: Sequence[str]) -> Array:
-    """(V, P): half of layer 0, the other half is equal to it."""
-    on_cpu = model.bilm.encoder.table.device.type == "cpu"
-    cnn = fast.char_cnn if on_cpu else reference.char_cnn
-    return engine.token_vectors(model.bilm, model.word_ids(words), cnn).float().cpu().numpy()
+    return Static(StaticVectors(words, model.token_vectors(words)), lambda word: model.token_vectors([word])[0])
 
 
 def of_file(path: str | Path) -> Static:

@@ -151,7 +151,7 @@ def test_substitutes_are_the_geometric_mean_of_both_directions_over_real_words(m
     forward, backward = (part[position + 1] for part in distributions(tokens))
     joint = np.sqrt(np.exp(forward) * np.exp(backward))[3:]  # <S>, </S>, <UNK> are no words
     shares = dict(zip(WORDS[3:], joint / joint.sum(), strict=True))
-    found = lm.substitutes(model, head, tokens, position, k=100)
+    found = lm.guesses(model, head, tokens, position, k=100).both
     assert [substitute.word for substitute in found] == sorted(shares, key=lambda word: -shares[word])
     for substitute in found:
         assert substitute.probability == pytest.approx(shares[substitute.word])
@@ -163,7 +163,6 @@ def test_substitutes_are_the_geometric_mean_of_both_directions_over_real_words(m
 def test_each_direction_alone_has_its_own_best_words(model, head):
     tokens = SENTENCES[3]
     found = lm.guesses(model, head, tokens, 2, k=4)
-    assert found.both == lm.substitutes(model, head, tokens, 2, k=4)
     for guesses, ways in zip((found.forward, found.backward), distributions(tokens), strict=True):
         probabilities = dict(zip(WORDS[3:], np.exp(ways[3, 3:]), strict=True))
         assert [guess.word for guess in guesses] == sorted(probabilities, key=lambda word: -probabilities[word])[:4]
@@ -173,8 +172,8 @@ def test_each_direction_alone_has_its_own_best_words(model, head):
 
 
 def test_the_word_in_the_gap_has_no_say(model, head):
-    left = lm.substitutes(model, head, ["the", "river", "."], 1, k=5)
-    right = lm.substitutes(model, head, ["the", "quokka", "."], 1, k=5)
+    left = lm.guesses(model, head, ["the", "river", "."], 1, k=5).both
+    right = lm.guesses(model, head, ["the", "quokka", "."], 1, k=5).both
     assert [s.word for s in left] == [s.word for s in right]
     np.testing.assert_allclose([s.probability for s in left], [s.probability for s in right], atol=1e-12)
     assert len(left) == 5
@@ -183,7 +182,7 @@ def test_the_word_in_the_gap_has_no_say(model, head):
 @pytest.mark.parametrize("position", [-1, 3])
 def test_a_position_outside_the_sentence_is_refused(model, head, position):
     with pytest.raises(DataError, match=f"position {position}: the sentence has 3 tokens"):
-        lm.substitutes(model, head, ["the", "bank", "."], position)
+        lm.guesses(model, head, ["the", "bank", "."], position)
 
 
 def test_candidates_are_the_best_words_of_each_direction(model, head):
@@ -218,7 +217,7 @@ def test_what_a_language_model_cannot_do_is_refused_in_one_sentence(model, head)
         ),
         (lambda: lm.log_probs(model, head, ["a string"]), DataError, "is the string"),
         (lambda: lm.log_probs(model, head, [["a"]], "carry"), ConfigError, "fresh, warm"),
-        (lambda: lm.substitutes(model, head, ["a"], 0, k=0), DataError, "k 0"),
+        (lambda: lm.guesses(model, head, ["a"], 0, k=0), DataError, "k 0"),
     ]
     for call, kind, message in cases:
         with pytest.raises(StelmoError, match=message) as refusal:

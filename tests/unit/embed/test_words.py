@@ -77,8 +77,12 @@ def test_the_corpus_is_read_once_as_it_comes(tmp_path):
 
 
 def test_nothing_is_written_where_no_word_is_left(tmp_path):
-    for sentences, settings in (([], None), (SENTENCES[1:2], None), (SENTENCES, WordSettings(min_count=9))):
-        with pytest.raises(DataError, match=r"none of \d words"):
+    for sentences, settings, message in (
+        ([], None, "the corpus holds no word"),
+        (SENTENCES[1:2], None, "the corpus holds no word"),
+        (SENTENCES, WordSettings(min_count=9), r"none of \d words comes 9 times"),
+    ):
+        with pytest.raises(DataError, match=message):
             words.write_averages(tiny.model(), sentences, tmp_path / "w.vec", settings)
     assert not list(tmp_path.iterdir())
 

@@ -4,63 +4,12 @@ import json
 import math
 
 import pytest
-import tiny
 import torch
 from torch.testing import assert_close
+from unit.tasks.coref.eight import ALONE, EIGHT, KIM, SMALL, TALK, document, net
 
-from stelmo.config import TaskSettings
-from stelmo.embed.elmo import Elmo
 from stelmo.tasks.coref import model as coref_model
-from stelmo.tasks.coref.data import Example
-from stelmo.tasks.coref.model import RECIPES, SIZES, Net, Size, _bucket, inventory, marginal_loss, sentences
-from stelmo.tasks.coref.score import score
-from stelmo.tasks.words import StaticTable, WordReader, places
-
-SMALL = Size(
-    characters=3, filters=((2, 4),), hidden=6, scorer=32, feature=3, widest=3, spans=0.8, antecedents=8,
-    lexical_dropout=0.0, dropout=0.0,
-)  # fmt: skip
-
-
-def document(*lines, clusters=(), name="0"):
-    """A line is a sentence; "Ann: I left" has a speaker."""
-    said = [line.rpartition(": ")[::2] for line in lines]
-    words = tuple(tuple(text.split()) for _, text in said)
-    speakers = tuple((speaker or "-",) * len(text.split()) for speaker, text in said)
-    return Example(f"(x/{name}); part 000", words, speakers, tuple(map(frozenset, clusters)), "f:1")
-
-
-KIM = document(
-    "the baker of Oslo sold her shop",
-    "it closed",
-    "she left Oslo",
-    clusters=[{(0, 1), (5, 5), (9, 9)}, {(3, 3), (11, 11)}, {(5, 6), (7, 7)}],
-)
-TALK = document("Ann: I saw you", "Bob: you saw me", clusters=[{(0, 0), (3, 3)}, {(2, 2), (5, 5)}])
-ALONE = document("a man met a woman", "he smiled", clusters=[{(0, 1), (5, 5)}, {(3, 4)}])
-EIGHT = [
-    KIM,
-    TALK,
-    ALONE,
-    document("nothing happens"),
-    document("hush"),
-    document("rain fell", "it stopped", clusters=[{(0, 0), (2, 2)}]),
-    document("the bank by the river", "the bank failed", clusters=[{(0, 1), (5, 6)}, {(3, 4)}]),
-    document("we know us", clusters=[{(0, 0), (2, 2)}]),
-]
-
-
-def reader(placement="none"):
-    words = sorted({word.lower() for one in EIGHT for sentence in one.sentences for word in sentence} - {"hush"})
-    static = StaticTable(words, torch.randn(len(words), 6, generator=torch.Generator().manual_seed(0)), tuned=True)
-    elmo = None if placement == "none" else Elmo(tiny.model(), outputs=len(places(placement)), dropout=0.0)
-    return WordReader(static, elmo, placement)
-
-
-def net(placement="none", size=SMALL, examples=EIGHT):
-    torch.manual_seed(0)
-    return Net(reader(placement), inventory(examples, size), size)
-
+from stelmo.tasks.coref.model import _bucket, inventory, marginal_loss
 
 # The scores
 
@@ -151,30 +100,6 @@ def test_a_mention_of_its_own_is_answered_where_training_had_such():
 # The network
 
 
-def test_it_learns_eight_documents_by_heart():
-    ranker = net()
-    optimizer = torch.optim.Adam(ranker.parameters(), 0.02)
-    for _ in range(40):
-        optimizer.zero_grad()
-        ranker.loss(EIGHT).backward()
-        optimizer.step()
-    assert score(ranker.eval().predict(EIGHT), EIGHT)["f1"] == 100.0
-
-
-@pytest.mark.parametrize("placement", ["none", "input", "output", "both"])
-def test_the_gradient_reaches_every_parameter(placement):
-    ranker = net(placement)
-    ranker.loss(EIGHT).backward()
-    learned = {name: parameter for name, parameter in ranker.named_parameters() if parameter.requires_grad}
-    assert {name for name, parameter in learned.items() if parameter.grad is None or not parameter.grad.any()} == set()
-
-
-def test_company_changes_nothing():
-    ranker = net("both").double().eval()
-    assert ranker.predict(EIGHT) == [ranker.predict([one])[0] for one in EIGHT]
-    assert_close(ranker.loss(EIGHT), torch.stack([ranker.loss([one]) for one in EIGHT]).mean())
-
-
 @pytest.mark.parametrize("example", EIGHT[3:5], ids=["no mention", "one word"])
 @pytest.mark.parametrize("examples", [EIGHT, [KIM]], ids=["singletons", "none"])
 def test_a_document_without_mentions_has_a_finite_loss_and_gradient(example, examples):
@@ -204,17 +129,3 @@ def test_the_inventory_knows_characters_and_whether_mentions_stand_alone():
     found = inventory([TALK], SMALL)
     assert found["singletons"] == []
     assert json.loads(json.dumps(found)) == found
-
-
-@pytest.mark.parametrize("name", list(SIZES))
-def test_every_size_trains_and_every_recipe_is_one(name):
-    assert net("both", SIZES[name]).train().loss(EIGHT[:2]).isfinite()
-    assert TaskSettings(**RECIPES[name]).batch == 1
-
-
-def test_words_are_asked_for_as_they_are_precomputed():
-    asked = []
-    ranker = net()
-    ranker.words.register_forward_pre_hook(lambda _, given: asked.extend(given[0]))
-    ranker.predict(EIGHT)
-    assert asked == [sentence for one in EIGHT for sentence in sentences(one)]

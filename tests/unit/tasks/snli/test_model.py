@@ -1,38 +1,11 @@
-"""ESIM: its alignment against a loop; learns, and reads every placement of ELMo."""
+"""ESIM: its alignment against a loop."""
 
-import pytest
-import tiny
 import torch
 from torch.testing import assert_close
+from unit.tasks.snli.eight import EIGHT, SMALL, net
 
-from stelmo.embed.elmo import Elmo
-from stelmo.tasks.snli.data import LABELS, Example
-from stelmo.tasks.snli.model import SIZES, Net, Size, aligned, inventory, sentences
-from stelmo.tasks.words import StaticTable, WordReader, places
-
-SMALL = Size(hidden=6, dropout=0.0, attention_dropout=0.0)
-EIGHT = [
-    Example(tuple(premise.split()), tuple(hypothesis.split()), LABELS[label], str(label), "f:1")
-    for premise, hypothesis, label in (
-        ("the river is a river .", "it is a river", 0),
-        ("the bank", "the river", 2),
-        ("a bank by the river", "the bank sleeps .", 1),
-        ("über", "über", 0),
-        ("the dog sleeps", "the dog runs by the bank of the long river .", 2),
-        ("the dog runs", "a dog is happy", 1),
-        ("dog", "cat", 2),
-        ("a dog and a cat and the bank .", "cat", 0),
-    )
-]
-
-
-def net(placement="none", size=SMALL, layer_norm=False):
-    torch.manual_seed(0)
-    words = ["the", "bank", "river", ".", "dog", "cat"]
-    static = StaticTable(words, torch.randn(len(words), 5), tuned=True)
-    outputs = len(places(placement))
-    elmo = None if placement == "none" else Elmo(tiny.model(), outputs, dropout=0.0, layer_norm=layer_norm)
-    return Net(WordReader(static, elmo, placement), inventory(EIGHT, size), size)
+from stelmo.tasks.snli.data import LABELS
+from stelmo.tasks.snli.model import aligned, inventory
 
 
 def ragged(lengths, seed):
@@ -60,35 +33,10 @@ def test_a_sentence_is_pooled_by_its_mean_and_its_strongest():
     composed = []
     esim.composition.register_forward_hook(lambda _, __, h_BTH: composed.append(h_BTH))
     (h_BTD, mask_BT), (other_BTD, _) = ragged([4, 1, 3], 1), ragged([4, 1, 3], 2)
-    wide = [torch.cat([x_BTD, x_BTD, x_BTD[:, :, :2]], -1) for x_BTD in (h_BTD, other_BTD)]
+    wide = [torch.cat([x_BTD] * 5, -1)[:, :, : 2 * SMALL.hidden] for x_BTD in (h_BTD, other_BTD)]
     pooled_BH = esim._composed(*wide, mask_BT)
     for row_H, h_TH, mask_T in zip(pooled_BH, composed[0], mask_BT, strict=True):
         assert_close(row_H, torch.cat([h_TH[mask_T].mean(0), h_TH[mask_T].amax(0)]))
-
-
-def test_it_learns_eight_pairs_by_heart():
-    esim = net()
-    optimizer = torch.optim.Adam(esim.parameters(), 0.02)
-    for _ in range(60):
-        optimizer.zero_grad()
-        esim.loss(EIGHT).backward()
-        optimizer.step()
-    assert esim.eval().predict(EIGHT) == [example.label for example in EIGHT]
-
-
-@pytest.mark.parametrize("placement", ["none", "input", "output", "both"])
-def test_the_gradient_reaches_every_parameter(placement):
-    esim = net(placement, layer_norm=True)
-    esim.loss(EIGHT).backward()
-    learned = {name: parameter for name, parameter in esim.named_parameters() if parameter.requires_grad}
-    assert {name for name, parameter in learned.items() if parameter.grad is None or not parameter.grad.any()} == set()
-
-
-def test_padding_changes_neither_loss_nor_labels():
-    esim = net("both").double().eval()
-    assert_close(esim(EIGHT), torch.cat([esim([one]) for one in EIGHT]))
-    assert_close(esim.loss(EIGHT), torch.stack([esim.loss([one]) for one in EIGHT]).mean())
-    assert esim.predict(EIGHT) == [esim.predict([one])[0] for one in EIGHT]
 
 
 def test_the_order_of_the_two_sentences_matters():
@@ -97,18 +45,5 @@ def test_the_order_of_the_two_sentences_matters():
     assert not torch.allclose(esim(EIGHT), esim(turned))
 
 
-def test_every_size_makes_a_network_that_trains():
-    for size in SIZES.values():
-        assert net("both", size).train().loss(EIGHT[:3]).isfinite()
-
-
 def test_a_label_that_training_lacks_can_be_predicted_all_the_same():
     assert inventory([one for one in EIGHT if one.label != LABELS[1]], SMALL) == {"labels": list(LABELS)}
-
-
-def test_words_are_asked_for_as_they_are_precomputed():
-    asked = set()
-    esim = net()
-    esim.words.register_forward_pre_hook(lambda _, given: asked.update(given[0]))
-    esim.predict(EIGHT)
-    assert asked == {sentence for one in EIGHT for sentence in sentences(one)}
