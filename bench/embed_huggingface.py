@@ -4,7 +4,6 @@
 Each row is compared with the call it stands for: all layers, or sentence vectors from raw text.
 """
 
-import random
 import statistics
 import sys
 import tempfile
@@ -19,20 +18,13 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 import stelmo
+from stelmo.embed.speed import zipf_text
 from stelmo.integrations import onnx
 from stelmo.integrations.huggingface import StelmoModel, StelmoTokenizer
 from stelmo.integrations.sentence_transformers import StelmoTransformer
 from stelmo.text import chars
 
 SENTENCES, WORDS, ROUNDS, BATCH = 2_000, 50_000, 3, 192  # as many rows as `model.layers` takes at a time
-
-
-def text() -> Iterator[list[str]]:
-    chance = random.Random(0)
-    names = ["".join(chance.choices("etaoinshrdlu", k=2 + len(str(rank)))) for rank in range(WORDS)]
-    for _ in range(SENTENCES):
-        length = max(5, min(60, int(chance.gammavariate(3.6, 6.1))))
-        yield [names[int(WORDS ** chance.random()) - 1] for _ in range(length)]
 
 
 def batches(sentences: list[list[str]]) -> Iterator[list[list[str]]]:
@@ -73,7 +65,7 @@ def opened(model: stelmo.Model) -> Any:
 
 def main(name: str | None = None) -> None:
     torch.set_num_threads(1)
-    model, sentences = stelmo.load(name), list(text())
+    model, sentences = stelmo.load(name), zipf_text(SENTENCES, vocabulary=WORDS)
     session, texts = opened(model), [" ".join(tokens) for tokens in sentences]
     ways: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         "AutoModel, ids and all layers": (

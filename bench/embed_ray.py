@@ -6,27 +6,22 @@ so that no worker waits for the other. Runs alternate; read the ratio. Start it 
 a core, and the driver next to nothing.
 """
 
-import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
+from stelmo.embed.speed import zipf_text
 from stelmo.integrations import ray
 from stelmo.text.formats import Sentence
 
 WORDS, BLOCKS, BLOCK_TOKENS, SKIPPED, ROUNDS = 50_000, 24, 8_192, 2, 3
+LENGTH = 22  # tokens of a sentence, on average
 
 
-def text(tokens: int) -> Iterator[Sentence]:
-    chance = random.Random(0)
-    names = ["".join(chance.choices("etaoinshrdlu", k=2 + len(str(rank)))) + str(rank) for rank in range(WORDS)]
-    while tokens > 0:
-        length = max(5, min(60, int(chance.gammavariate(3.6, 6.1))))
-        yield Sentence([names[int(WORDS ** chance.random()) - 1] for _ in range(length)], "random", 1)
-        tokens -= length
+def text(tokens: int) -> list[Sentence]:
+    return [Sentence(words, "random", 1) for words in zipf_text(tokens // LENGTH, vocabulary=WORDS)]
 
 
 def rate(model: str | None, workers: int) -> float:

@@ -5,7 +5,6 @@ Every way runs once before the clock starts: models are read, common words are k
 way is compared with the median of `model.embed`. Start it on an idle machine.
 """
 
-import random
 import statistics
 import sys
 import tempfile
@@ -19,17 +18,11 @@ from spacy.tokens import Doc
 import stelmo
 import stelmo.integrations.spacy
 from stelmo.embed import words
+from stelmo.embed.speed import zipf_text
 from stelmo.integrations.sklearn import ElmoVectorizer
 from stelmo.text.formats import Sentence
 
 SENTENCES, WORDS, ROUNDS = 2000, 50_000, 5
-
-
-def text() -> list[list[str]]:
-    chance = random.Random(0)
-    names = ["".join(chance.choices("etaoinshrdlu", k=2 + len(str(rank)))) + str(rank) for rank in range(WORDS)]
-    lengths = [max(5, min(60, int(chance.gammavariate(3.6, 6.1)))) for _ in range(SENTENCES)]
-    return [[names[int(WORDS ** chance.random()) - 1] for _ in range(length)] for length in lengths]
 
 
 def ways(name: str | None, sentences: list[list[str]], folder: Path) -> dict[str, Callable[[], object]]:
@@ -58,7 +51,7 @@ def seconds(way: Callable[[], object]) -> float:
 
 
 def main(name: str | None = None) -> None:
-    sentences = text()
+    sentences = zipf_text(SENTENCES, vocabulary=WORDS)
     with tempfile.TemporaryDirectory() as folder:
         found = ways(name, sentences, Path(folder))
         rounds = [[seconds(way) for way in found.values()] for _ in range(ROUNDS + 1)][1:]

@@ -1,12 +1,12 @@
 """Two processes of one thread against one process of one thread, tokens a second. Run: pretrain_processes.py [PRESET]
 
-The text is random (Zipf), the batch of all processes the same; the median rate of some steps, the first ones left out.
-Runs alternate; read the ratio. Start it on an idle machine: the two processes need a core each.
+The text is random (Zipf); the median rate of some steps, the first ones left out. Two processes share the batch of the
+one (each computes the words it meets, so what the halves have in common is computed twice), or have a batch each.
+Runs alternate; read the ratios. Start it on an idle machine: the two processes need a core each.
 """
 
 import json
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -15,27 +15,26 @@ from itertools import pairwise
 from pathlib import Path
 
 from stelmo.config import PrepareSettings
+from stelmo.embed.speed import zipf_text
+from stelmo.train import presets
 from stelmo.train.prepare import prepare
 
 STEPS, SKIPPED, ROUNDS = 14, 4, 3
 
 
 def corpus(folder: Path, words: int = 50_000, sentences: int = 8_000) -> Path:
-    chance = random.Random(0)
-    names = ["".join(chance.choices("etaoinshrdlu", k=2 + len(str(rank)))) + str(rank) for rank in range(words)]
-    with (folder / "text.tok").open("w") as file:
-        for _ in range(sentences):
-            length = max(5, min(60, int(chance.gammavariate(3.6, 6.1))))
-            file.write(" ".join(names[int(words ** chance.random()) - 1] for _ in range(length)) + "\n")
+    text = zipf_text(sentences, vocabulary=words)
+    (folder / "text.tok").write_text("".join(f"{' '.join(tokens)}\n" for tokens in text))
     prepare([folder / "text.tok"], folder / "corpus", PrepareSettings(format="tokens", heldout=10))
     return folder / "corpus"
 
 
-def seconds_of_a_step(preset: str, data: Path, processes: int) -> float:
+def seconds_of_a_step(preset: str, data: Path, processes: int, batch: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
         settings = [
             "threads=1",
+            f"batch={batch}",
             "epochs=9",
             f"validate_every={STEPS}",
             "log_every=1",
@@ -69,11 +68,14 @@ def _times(log: Path, process: "subprocess.Popen[bytes]") -> list[float]:
 def main(preset: str = "laptop") -> None:
     with tempfile.TemporaryDirectory() as folder:
         data = corpus(Path(folder))
-        rounds = [[seconds_of_a_step(preset, data, count) for count in (1, 2)] for _ in range(ROUNDS)]
-    one, two = (statistics.median(times) for times in zip(*rounds, strict=True))
-    print("| preset | 1 process, s a step | 2 processes | ratio |")
-    print("|---|---|---|---|")
-    print(f"| {preset} | {one:.3f} | {two:.3f} | {one / two:.2f}× |")
+        batch = presets.plan(preset).train.batch
+        ways = [(1, batch), (2, batch), (2, 2 * batch)]
+        rounds = [[seconds_of_a_step(preset, data, *way) for way in ways] for _ in range(ROUNDS)]
+    one, shared, double = (statistics.median(times) for times in zip(*rounds, strict=True))
+    print("| preset | batch of both | 1 process, s a step | 2 processes | tokens a second, ratio |")
+    print("|---|---|---|---|---|")
+    print(f"| {preset} | {batch}, shared | {one:.3f} | {shared:.3f} | {one / shared:.2f}× |")
+    print(f"| {preset} | {2 * batch}, {batch} each | {one:.3f} | {double:.3f} | {2 * one / double:.2f}× |")
 
 
 if __name__ == "__main__":
