@@ -154,6 +154,11 @@ class OutputSettings(Settings):
     use_sentence_keys: bool = Field(False, description="in HDF5, name a dataset by its sentence, not by its number")
     block_tokens: Positive = Field(16_384, description="tokens after which finished work is kept on disk")
 
+    @property
+    def unit(self) -> str:
+        """What has a vector."""
+        return "sentence" if self.sentence_vectors else "word"
+
 
 class PrepareSettings(Settings):
     """How text becomes a corpus to train on; together with the files, all that decides its bytes."""

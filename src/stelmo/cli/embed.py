@@ -3,7 +3,7 @@
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -102,24 +102,8 @@ def embed(
         _show(loaded(model, **compute), found, settings)
     elif str(output) == "-":
         _print(loaded(model, **compute), found, settings)
-    elif ray is not None:
-        spread.write_on_ray(ray, workers, model, compute, found, output, settings, overwrite)
-    elif shard is not None:
-        spread.write_shard(shard, model, compute, found, output, settings, overwrite)
     else:
-        _write(model, compute, found, output, settings, overwrite)
-
-
-def _write(
-    name: str | None, compute: dict[str, Any], found: Inputs, output: Path, settings: OutputSettings, overwrite: bool
-) -> None:
-    from stelmo.embed import run
-
-    run.refuse_output(output, overwrite)
-    model = loaded(name, **compute)
-    with spread.interruptible(), screen.progress("embedding", found.fraction) as advance:
-        count = run.embed_to_file(model, found, output, settings, overwrite=overwrite, advance=advance)
-    typer.echo(f"{output}: {count:,} sentences, {model.config.width} numbers a {_unit(settings)}")
+        spread.write(spread.Job(model, compute, found, output, settings, overwrite), shard, ray, workers)
 
 
 def _print(model: "Model", found: Inputs, settings: OutputSettings) -> None:
@@ -140,10 +124,6 @@ def _show(model: "Model", found: Inputs, settings: OutputSettings) -> None:
         raise DataError("the input holds no sentence")
     shown = [(sentence.tokens, array) for sentence, array in run.stream(model, first[:SHOWN], settings)]
     (table.print_sentences if settings.sentence_vectors else table.print_words)(shown)
-    typer.echo(f"{model.config.width} numbers a {_unit(settings)}; -o FILE writes them (.hdf5, .parquet, .npz, .jsonl)")
+    typer.echo(f"{model.config.width} numbers a {settings.unit}; -o FILE writes them (.hdf5, .parquet, .npz, .jsonl)")
     if len(first) > SHOWN:
         screen.note(f"only the first {SHOWN} sentences are shown")
-
-
-def _unit(settings: OutputSettings) -> str:
-    return "sentence" if settings.sentence_vectors else "word"

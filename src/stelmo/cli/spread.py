@@ -1,9 +1,9 @@
-"""Options of `stelmo embed` that spread a corpus over processes and machines, and what they do. Knows no model."""
+"""`stelmo embed` into a file: here, as a part of many, or on a cluster; and the options that say so. Knows no model."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -38,6 +38,17 @@ Workers = Annotated[
 ]
 
 
+class Job(NamedTuple):
+    """What is to be written into a file, however it is computed."""
+
+    model: str | None
+    compute: dict[str, Any]  # how the model is loaded
+    found: Inputs
+    output: Path
+    settings: OutputSettings
+    overwrite: bool
+
+
 def refuse(shard: str | None, merge: bool, ray: str | None, workers: int | None, output: Path | None) -> None:
     """One way to spread at a time, and into a file."""
     ways = {"--shard": shard is not None, "--merge": merge, "--ray": ray is not None}
@@ -50,24 +61,38 @@ def refuse(shard: str | None, merge: bool, ray: str | None, workers: int | None,
         raise ConfigError("--workers is of --ray; add --ray local for a cluster on this machine")
 
 
-def write_shard(
-    text: str,
-    name: str | None,
-    compute: dict[str, Any],
-    found: Inputs,
-    output: Path,
-    settings: OutputSettings,
-    overwrite: bool,
-) -> None:
+def write(job: Job, shard: str | None, ray: str | None, workers: int | None) -> None:
+    """On a cluster, a part of it, or all of it here."""
+    if ray is not None:
+        _write_on_ray(ray, workers, job)
+    elif shard is not None:
+        _write_shard(shard, job)
+    else:
+        _write_here(job)
+
+
+def _write_here(job: Job) -> None:
+    from stelmo.embed import run
+
+    run.refuse_output(job.output, job.overwrite)
+    model = loaded(job.model, **job.compute)
+    with interruptible(), screen.progress("embedding", job.found.fraction) as advance:
+        count = run.embed_to_file(model, job.found, job.output, job.settings, overwrite=job.overwrite, advance=advance)
+    typer.echo(f"{job.output}: {count:,} sentences, {model.config.width} numbers a {job.settings.unit}")
+
+
+def _write_shard(text: str, job: Job) -> None:
     from stelmo.embed import shards
 
     shard = shards.Shard.parse(text)
-    shards.refuse_output(output, shard, overwrite)
-    model = loaded(name, **compute)
-    with interruptible(), screen.progress("embedding", found.fraction) as advance:
-        done = shards.embed_shard(model, found, output, settings, shard, overwrite=overwrite, advance=advance)
+    shards.refuse_output(job.output, shard, job.overwrite)
+    model = loaded(job.model, **job.compute)
+    with interruptible(), screen.progress("embedding", job.found.fraction) as advance:
+        done = shards.embed_shard(
+            model, job.found, job.output, job.settings, shard, overwrite=job.overwrite, advance=advance
+        )
     typer.echo(
-        f"{done.folder}: {done.sentences:,} sentences; with all {shard.of} parts: stelmo embed --merge -o {output}"
+        f"{done.folder}: {done.sentences:,} sentences; with all {shard.of} parts: stelmo embed --merge -o {job.output}"
     )
 
 
@@ -78,39 +103,26 @@ def merge(folders: Sequence[str], output: Path, overwrite: bool) -> None:
     typer.echo(f"{output}: {count:,} sentences; the parts are not needed any more")
 
 
-def write_on_ray(
-    address: str,
-    workers: int | None,
-    name: str | None,
-    compute: dict[str, Any],
-    found: Inputs,
-    output: Path,
-    settings: OutputSettings,
-    overwrite: bool,
-) -> None:
+def _write_on_ray(address: str, workers: int | None, job: Job) -> None:
     from stelmo.embed import spool
     from stelmo.integrations import ray
 
-    spool.refuse_output(output, overwrite)
-    cores = None if workers is None else workers * (compute["threads"] or 1)
-    with (
-        ray.cluster(address, cores),
-        interruptible(),
-        screen.progress("embedding", lambda: None) as advance,
-    ):
+    spool.refuse_output(job.output, job.overwrite)
+    cores = None if workers is None else workers * (job.compute["threads"] or 1)
+    with ray.cluster(address, cores), interruptible(), screen.progress("embedding", lambda: None) as advance:
         count = ray.embed_sentences(
-            found,
-            output,
-            model=name,
+            job.found,
+            job.output,
+            model=job.model,
             workers=workers,
-            overwrite=overwrite,
+            overwrite=job.overwrite,
             advance=advance,
             say=screen.note,
-            **compute,
-            **settings.model_dump(),
+            **job.compute,
+            **job.settings.model_dump(),
         )
-    files = len(list(output.iterdir()))
-    typer.echo(f"{output}: {count:,} sentences in {files:,} Parquet file{'s' if files > 1 else ''}")
+    files = len(list(job.output.iterdir()))
+    typer.echo(f"{job.output}: {count:,} sentences in {files:,} Parquet file{'s' if files > 1 else ''}")
 
 
 @contextmanager
