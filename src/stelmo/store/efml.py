@@ -7,37 +7,25 @@ token_embedder.pkl    word and character tables, convolution, highways, projecti
 encoder.pkl           the LSTMs
 classifier.pkl        its softmax over sampled words, which is not read: it predicts no whole vocabulary
 
-Quirks that live here: gates in the order i, f, j, o with the forget bias of 1 inside the stored one (taking it out
-and putting it back can cost float32 its last bit), a highway gate that carries instead of transforms, both halves in
-one matrix, kernels and matrices for W x instead of x W, and U+3000, which some tools strip from its line.
+A quirk that lives here: U+3000, which some tools strip from its line.
 """
 
-import io
 import json
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from stelmo.config import CodePointInput, ModelConfig, parse
 from stelmo.errors import ConfigError, ModelError
-from stelmo.ops.reference import FORGET_BIAS
-from stelmo.store.pickles import read_state
-from stelmo.store.saved import SavedModel, check, filled_bilm
+from stelmo.store import efml_tensors as theirs
+from stelmo.store.saved import SavedModel, filled_bilm
 from stelmo.text.codepoints import Alphabet
 from stelmo.text.vocabulary import Vocabulary
 
 FORMAT = "ELMoForManyLangs"
 EMBEDDER, ENCODER = "token_embedder.pkl", "encoder.pkl"
-DIRECTIONS = {"forward_layer": "lstm_forward", "backward_layer": "lstm_backward"}
 IDEOGRAPHIC_SPACE = "\u3000"
 DROPOUT = 0.1  # of the training; the original asks for it, though it drops nothing when it embeds
-
-Shapes = Iterator[tuple[str, tuple[int, ...]]]
-Tensors = dict[str, Tensor]
 
 
 def recognises(path: Path) -> bool:
@@ -53,8 +41,8 @@ def read(path: Path) -> SavedModel:
     values = {"input": _input_values(embedder, words, alphabet), "lstm": _lstm_values(encoder)}
     config = parse(ModelConfig, values, where, ModelError)
     _refuse_square(config, where)
-    tensors = _our_embedder(_read_tensors(path / EMBEDDER, _embedder_shapes(config)), config)
-    tensors |= _our_lstms(_read_tensors(path / ENCODER, _encoder_shapes(config)), config)
+    tensors = theirs.our_embedder(theirs.read(path / EMBEDDER, theirs.embedder_shapes(config)), config)
+    tensors |= theirs.our_lstms(theirs.read(path / ENCODER, theirs.encoder_shapes(config)), config)
     return SavedModel(filled_bilm(config, tensors, str(path)), FORMAT, words, alphabet=alphabet)
 
 
@@ -67,8 +55,8 @@ def write(saved: SavedModel, folder: Path) -> None:
     if saved.alphabet is not None:
         _write_dic(folder / "char.dic", saved.alphabet.symbols)
     tensors = saved.bilm.state_dict()
-    _save(_their_embedder(tensors, config), folder / EMBEDDER)
-    _save(_their_lstms(tensors, config), folder / ENCODER)
+    theirs.write(theirs.their_embedder(tensors, config), folder / EMBEDDER)
+    theirs.write(theirs.their_lstms(tensors, config), folder / ENCODER)
     architecture = _architecture_of(config)
     sizes = architecture["token_embedder"] | architecture["encoder"]
     name = "cnn_{char_dim}_{word_dim}_{projection_dim}_{dim}.json".format(**sizes)
@@ -268,131 +256,3 @@ def _write_dic(path: Path, symbols: tuple[str, ...]) -> None:
             raise ModelError(f"the symbol {symbol!r} cannot stand on a line of {path.name}")
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{symbol}\t{number}\n" for number, symbol in enumerate(symbols))
-
-
-# Tensors under the names of the original
-
-
-def _embedder_shapes(config: ModelConfig) -> Shapes:
-    assert isinstance(config.input, CodePointInput)
-    words, cnn = config.input.word_table, config.input.convolution
-    if words is not None:
-        yield "word_emb_layer.embedding.weight", (words.rows, words.width)
-    if cnn is not None:
-        yield "char_emb_layer.embedding.weight", (cnn.rows, cnn.embedding)
-        for number, (window, count) in enumerate(cnn.filters):
-            yield f"convolutions.{number}.weight", (count, cnn.embedding, window)
-            yield f"convolutions.{number}.bias", (count,)
-        for number in range(cnn.highways):
-            yield f"highways._layers.{number}.weight", (2 * cnn.width, cnn.width)
-            yield f"highways._layers.{number}.bias", (2 * cnn.width,)
-    yield "projection.weight", (config.lstm.projection, config.input.width)
-    yield "projection.bias", (config.lstm.projection,)
-
-
-def _encoder_shapes(config: ModelConfig) -> Shapes:
-    cells, projection = config.lstm.cells, config.lstm.projection
-    for number in range(config.lstm.layers):
-        for direction in DIRECTIONS:
-            layer = f"{direction}_{number}"
-            yield f"{layer}.input_linearity.weight", (4 * cells, projection)
-            yield f"{layer}.state_linearity.weight", (4 * cells, projection)
-            yield f"{layer}.state_linearity.bias", (4 * cells,)
-            yield f"{layer}.state_projection.weight", (projection, cells)
-
-
-def _read_tensors(path: Path, shapes: Shapes) -> Tensors:
-    """The tensors of a pickle: those expected, all of them, and no other."""
-    found, checked = read_state(path), {}
-    for name, shape in shapes:
-        if name not in found:
-            raise ModelError(f"{path}: tensor {name} is missing; the architecture belongs to another model")
-        check(found[name], shape, f"{path}: tensor {name}")
-        checked[name] = found[name]
-    surplus = sorted(found.keys() - checked.keys())
-    if surplus:
-        raise ModelError(f"{path}: tensor {surplus[0]} has no place in the architecture, which is another model's")
-    return checked
-
-
-def _save(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Copies, since a view takes its hidden numbers along; through memory, since torch hides that a disk is full."""
-    compact = ((name, tensor.clone(memory_format=torch.contiguous_format)) for name, tensor in tensors.items())
-    buffer = io.BytesIO()
-    torch.save(OrderedDict(compact), buffer)
-    path.write_bytes(buffer.getbuffer())
-
-
-# Their tensors ↔ ours
-
-
-def _our_embedder(theirs: Mapping[str, Tensor], config: ModelConfig) -> Tensors:
-    assert isinstance(config.input, CodePointInput)
-    ours = {"projection": theirs["projection.weight"].T, "projection_bias": theirs["projection.bias"]}
-    if config.input.word_table is not None:
-        ours["word_table"] = theirs["word_emb_layer.embedding.weight"]
-    if config.input.convolution is not None:
-        ours["characters.table"] = theirs["char_emb_layer.embedding.weight"]
-        for number in range(len(config.input.convolution.filters)):
-            ours[f"characters.kernels.{number}"] = theirs[f"convolutions.{number}.weight"].permute(2, 1, 0)
-            ours[f"characters.biases.{number}"] = theirs[f"convolutions.{number}.bias"]
-        for number in range(config.input.convolution.highways):
-            layer, place = f"highways._layers.{number}", f"characters.highways.{number}"
-            transform, carry = theirs[f"{layer}.weight"].chunk(2)
-            ours |= {f"{place}.transform": transform.T, f"{place}.carry": -carry.T}
-            transform, carry = theirs[f"{layer}.bias"].chunk(2)
-            ours |= {f"{place}.transform_bias": transform, f"{place}.carry_bias": -carry}
-    return {f"encoder.{name}": tensor.contiguous() for name, tensor in ours.items()}
-
-
-def _their_embedder(ours: Mapping[str, Tensor], config: ModelConfig) -> Tensors:
-    assert isinstance(config.input, CodePointInput)
-    theirs: Tensors = {}
-    if config.input.word_table is not None:
-        theirs["word_emb_layer.embedding.weight"] = ours["encoder.word_table"]
-    if config.input.convolution is not None:
-        theirs["char_emb_layer.embedding.weight"] = ours["encoder.characters.table"]
-        for number in range(len(config.input.convolution.filters)):
-            theirs[f"convolutions.{number}.weight"] = ours[f"encoder.characters.kernels.{number}"].permute(2, 1, 0)
-            theirs[f"convolutions.{number}.bias"] = ours[f"encoder.characters.biases.{number}"]
-        for number in range(config.input.convolution.highways):
-            layer, place = f"highways._layers.{number}", f"encoder.characters.highways.{number}"
-            theirs[f"{layer}.weight"] = torch.cat([ours[f"{place}.transform"].T, -ours[f"{place}.carry"].T])
-            theirs[f"{layer}.bias"] = torch.cat([ours[f"{place}.transform_bias"], -ours[f"{place}.carry_bias"]])
-    theirs["projection.weight"] = ours["encoder.projection"].T
-    theirs["projection.bias"] = ours["encoder.projection_bias"]
-    return theirs
-
-
-def _our_lstms(theirs: Mapping[str, Tensor], config: ModelConfig) -> Tensors:
-    ours: Tensors = {}
-    for layer, place in _lstm_places(config):
-        rows = [_swapped(theirs[f"{layer}.{side}_linearity.weight"]).T for side in ("input", "state")]
-        ours[f"{place}.kernel"] = torch.cat(rows)
-        ours[f"{place}.bias"] = _swapped(theirs[f"{layer}.state_linearity.bias"])
-        ours[f"{place}.bias"].chunk(4)[2].sub_(FORGET_BIAS)
-        ours[f"{place}.projection"] = theirs[f"{layer}.state_projection.weight"].T.contiguous()
-    return ours
-
-
-def _their_lstms(ours: Mapping[str, Tensor], config: ModelConfig) -> Tensors:
-    theirs: Tensors = {}
-    for layer, place in _lstm_places(config):
-        for side, rows in zip(("input", "state"), ours[f"{place}.kernel"].chunk(2), strict=True):
-            theirs[f"{layer}.{side}_linearity.weight"] = _swapped(rows.T)
-        theirs[f"{layer}.state_linearity.bias"] = _swapped(ours[f"{place}.bias"])
-        theirs[f"{layer}.state_linearity.bias"].chunk(4)[1].add_(FORGET_BIAS)
-        theirs[f"{layer}.state_projection.weight"] = ours[f"{place}.projection"].T
-    return theirs
-
-
-def _lstm_places(config: ModelConfig) -> Iterator[tuple[str, str]]:
-    for theirs, ours in DIRECTIONS.items():
-        for number in range(config.lstm.layers):
-            yield f"{theirs}_{number}", f"{ours}.{number}"
-
-
-def _swapped(gates: Tensor) -> Tensor:
-    """Blocks i, f, j, o → i, j, f, o, or back; always a copy."""
-    first, second, third, fourth = gates.chunk(4)
-    return torch.cat([first, third, second, fourth])
