@@ -2,9 +2,9 @@
 
 N uses, D width, K groups, A axes.
 
-Groups are found by k-means on unit vectors, in the axes of the greatest variance. Their number is the one with the best
-silhouette, but a single heap wins unless the uses part better than chance: than points of a Gaussian with the same
-variances, grouped the same way.
+Groups are found by k-means on unit vectors, in the axes of the greatest variance. Their number is the smallest whose
+silhouette is nearly the best, but a single heap wins unless the uses part better than chance: than points of a Gaussian
+with the same variances, grouped the same way.
 
 A word nearby is telling by its log-odds in the group against the other groups, with all uses as the prior, in standard
 deviations (Monroe et al. 2008, "Fightin' Words", eq. 16 to 22). It counts once for each use that it stands near.
@@ -28,6 +28,7 @@ Array = NDArray[Any]
 Groups = NDArray[np.int64]
 
 MOST = 8  # groups, where their number is not given
+NEARLY = 0.03  # less than the best silhouette is as good: few groups are seen better than many
 AXES = 16  # beyond them the variance of a word's uses is mostly noise
 TRIALS = 4  # of k-means, of which the tightest counts
 ROUNDS = 50
@@ -74,7 +75,7 @@ def _axes(units_ND: Array) -> Array:
 
 
 def _number_of_groups(axes_NA: Array, rng: Generator) -> int:
-    """The number with the best silhouette; 1 where Gaussian heaps part as well."""
+    """The smallest number that parts the uses nearly best; 1 where Gaussian heaps part as well."""
     if len(axes_NA) > ENOUGH:
         axes_NA = axes_NA[rng.choice(len(axes_NA), ENOUGH, replace=False)]
     most = min(MOST, len(np.unique(axes_NA, axis=0)), len(axes_NA) - 1)
@@ -86,10 +87,11 @@ def _number_of_groups(axes_NA: Array, rng: Generator) -> int:
 
 
 def _best_number(axes_NA: Array, most: int, rng: Generator) -> tuple[int, float]:
+    """That number, and the best silhouette of all."""
     distances_NN = np.sqrt(squared_distances(axes_NA))
     scores = {count: silhouette(distances_NN, kmeans(axes_NA, count, rng)) for count in range(2, most + 1)}
-    best = max(scores, key=lambda count: scores[count])
-    return best, scores[best]
+    best = max(scores.values())
+    return min(count for count, score in scores.items() if score >= best - NEARLY), best
 
 
 def kmeans(points_NA: Array, count: int, rng: Generator) -> Groups:

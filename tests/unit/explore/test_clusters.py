@@ -34,6 +34,16 @@ def test_heaps_that_part_are_found_and_numbered_by_size(sizes):
     assert parts(clusters(heaps(*sizes)), sizes) == [{number} for number in range(len(sizes))]
 
 
+def test_of_numbers_that_part_alike_the_smallest_counts(monkeypatch):
+    monkeypatch.setattr(
+        module, "silhouette", lambda _, groups_N: {2: 0.23, 3: 0.25, 4: 0.21}.get(groups_N.max() + 1, 0)
+    )
+    axes_NA = heaps(20, 20, 20, 20)
+    assert module._best_number(axes_NA, 8, np.random.default_rng(0)) == (2, 0.25)
+    monkeypatch.setattr(module, "NEARLY", 0.01)
+    assert module._best_number(axes_NA, 8, np.random.default_rng(0)) == (3, 0.25)
+
+
 def test_the_order_of_the_uses_changes_no_group():
     vectors_ND, order = heaps(40, 25, 12), np.random.default_rng(1).permutation(77)
     np.testing.assert_array_equal(clusters(vectors_ND[order]), clusters(vectors_ND)[order])
