@@ -89,11 +89,11 @@ class Sums:
         self._room = max_words
 
     def add(self, tokens: list[str], vectors_TD: Array) -> None:
-        for word, vector_D in zip(tokens, vectors_TD, strict=True):
+        for word, vector_D in zip(tokens, vectors_TD.astype(np.float64), strict=True):
             if word in self._sums:
                 self._sums[word] += vector_D
             elif len(self._sums) < self._room:
-                self._sums[word] = vector_D.astype(np.float64)
+                self._sums[word] = vector_D.copy()
             else:
                 self.late += 1
                 continue

@@ -2,8 +2,8 @@
 
 The graph is written node by node: ONNX's own LSTM has no projection, and torch exports loops by private means alone.
 
-B sentences, T tokens, S = T + 2 with the sentence markers, C characters, E character width, F filters, P projection,
-H cells, G = 4H gates, L layers, D = 2P.
+B sentences, T tokens, S = T + 2 with the sentence markers, N = S · B, U distinct words, C characters, E character
+width, F filters, P projection, H cells, G = 4H gates, L layers, D = 2P.
 """
 
 from collections.abc import Sequence
@@ -154,24 +154,30 @@ def _with_markers(graph: _Graph, bilm: BiLM, lengths_B: str) -> str:
 
 
 def _token_layer(graph: _Graph, bilm: BiLM, ids_SBC: str) -> str:
-    """Character ids → (S, B, P)."""
-    encoder = bilm.encoder
-    assert isinstance(encoder, CharEncoder)
-    ids_NC = graph("Flatten", ids_SBC, axis=2)
-    x_NEC = graph("Transpose", graph("Gather", graph.constant(encoder.table), ids_NC), perm=[0, 2, 1])
-    strongest = []
-    for kernel, bias in zip(encoder.kernels, encoder.biases, strict=True):
-        windows = graph("Conv", x_NEC, graph.constant(kernel.permute(2, 1, 0)), graph.constant(bias))
-        strongest.append(graph("ReduceMax", windows, graph.constant([2]), keepdims=0))
-    x_NP = graph({"relu": "Relu", "tanh": "Tanh"}[encoder.config.activation], graph("Concat", *strongest, axis=1))
-    for layer in encoder.highways:
-        assert isinstance(layer, Highway)
-        x_NP = _highway(graph, x_NP, layer)
-    if encoder.projection is not None and encoder.projection_bias is not None:
-        x_NP = graph.linear(x_NP, encoder.projection, encoder.projection_bias)
+    """Character ids → (S, B, P). A word that comes again, and padding, is computed once."""
+    ids_UC, _, word_N = graph.several("Unique", 3, graph("Flatten", ids_SBC, axis=2), axis=0)
+    x_NP = graph("Gather", _words(graph, bilm, ids_UC), word_N)
     rows_SB = graph("Slice", graph("Shape", ids_SBC), graph.constant([0]), graph.constant([2]))
     shape = graph("Concat", rows_SB, graph.constant([bilm.config.lstm.projection]), axis=0)
     return graph("Reshape", x_NP, shape)
+
+
+def _words(graph: _Graph, bilm: BiLM, ids_UC: str) -> str:
+    """Distinct words → (U, P)."""
+    encoder = bilm.encoder
+    assert isinstance(encoder, CharEncoder)
+    x_UEC = graph("Transpose", graph("Gather", graph.constant(encoder.table), ids_UC), perm=[0, 2, 1])
+    strongest = []
+    for kernel, bias in zip(encoder.kernels, encoder.biases, strict=True):
+        windows = graph("Conv", x_UEC, graph.constant(kernel.permute(2, 1, 0)), graph.constant(bias))
+        strongest.append(graph("ReduceMax", windows, graph.constant([2]), keepdims=0))
+    x_UF = graph({"relu": "Relu", "tanh": "Tanh"}[encoder.config.activation], graph("Concat", *strongest, axis=1))
+    for layer in encoder.highways:
+        assert isinstance(layer, Highway)
+        x_UF = _highway(graph, x_UF, layer)
+    if encoder.projection is None or encoder.projection_bias is None:
+        return x_UF
+    return graph.linear(x_UF, encoder.projection, encoder.projection_bias)
 
 
 def _highway(graph: _Graph, x: str, weights: Highway) -> str:

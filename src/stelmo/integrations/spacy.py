@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from stelmo.integrations import resident
 from stelmo.store import models
 
 try:
+    from spacy.attrs import IS_SPACE, ORTH
     from spacy.language import Language
     from spacy.tokens import Doc, Span, Token
 except ImportError:
@@ -49,13 +50,13 @@ class Vectors:
 
     def _set(self, docs: list[Doc]) -> None:
         found = self._resident()
-        pieces = [_sentences(doc) for doc in docs]
-        words = [[token.text for token in tokens] for sentences in pieces for tokens in sentences]
+        pieces = [list(_sentences(doc)) for doc in docs]
+        words = [sentence.words for sentences in pieces for sentence in sentences]
         vectors = iter(found.run(words, picking(self._layer, found.model.config.depth)))
         for doc, sentences in zip(docs, pieces, strict=True):
             tensor_TD: Any = np.zeros((len(doc), found.model.config.width), np.float32)
-            for tokens in sentences:
-                tensor_TD[[token.i for token in tokens]] = next(vectors)
+            for sentence in sentences:
+                tensor_TD[sentence.places] = next(vectors)
             doc.tensor = tensor_TD
             _hook(doc)
 
@@ -126,11 +127,22 @@ Language.factory(
 )
 
 
-def _sentences(doc: Doc) -> list[list[Token]]:
-    """White space is a token of spaCy's but no word; a sentence of nothing else is left out."""
-    found = doc.sents if doc.has_annotation("SENT_START") else [doc]
-    words = ([token for token in sentence if not token.is_space] for sentence in found)
-    return [tokens for tokens in words if tokens]
+class _Sentence(NamedTuple):
+    places: Any  # of its words in the doc
+    words: list[str]
+
+
+def _sentences(doc: Doc) -> Iterator[_Sentence]:
+    """White space is a token of spaCy's but no word; a sentence of nothing else is left out.
+
+    Read as arrays: making an object of each token takes as long as a tenth of the vectors.
+    """
+    names, spaces = doc.to_array([ORTH, IS_SPACE]).T
+    text, (places,) = doc.vocab.strings, np.nonzero(spaces == 0)
+    ends = [sentence.end for sentence in doc.sents] if doc.has_annotation("SENT_START") else [len(doc)]
+    for part in np.split(places, np.searchsorted(places, ends)):
+        if len(part):
+            yield _Sentence(part, [text[name] for name in names[part].tolist()])
 
 
 # Hooks: plain functions of what is in the doc, so that a doc can be copied and pickled.
