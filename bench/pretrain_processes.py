@@ -2,7 +2,8 @@
 
 The text is random (Zipf); the median rate of some steps, the first ones left out. Two processes share the batch of the
 one (each computes the words it meets, so what the halves have in common is computed twice), or have a batch each.
-Runs alternate, and a ratio is of one round: a machine that others use is faster in one minute than in the next. Start it on an idle machine: the two processes need a core each.
+Runs alternate, and a ratio is of one round: a machine that others use is faster in one minute than in the next. Start
+it on an idle machine: the two processes need a core each.
 """
 
 import json
