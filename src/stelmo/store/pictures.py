@@ -35,7 +35,9 @@ def lines(
             marker = "o" if len(points) < 40 else None
             axes.plot(*zip(*points, strict=True), label=name, marker=marker, markersize=3)
         if log_x:
+            places = sorted({place for points in series.values() for place, _ in points})
             axes.set_xscale("log", base=2)
+            axes.set_xticks(places, [f"{place:,g}" for place in places])  # what was measured, not powers of two
         if log_y:
             axes.set_yscale("log")
 

@@ -20,6 +20,13 @@ def test_lines_have_their_names(tmp_path):
         assert word in content
 
 
+def test_on_a_logarithmic_axis_stands_what_was_measured(tmp_path):
+    pictures.lines(tmp_path / "a.svg", {"a": [(2, 1.0), (50, 2.0)]}, x="%", y="score", title="", log_x=True)
+    content = (tmp_path / "a.svg").read_text()
+    assert "<!-- 2 -->" in content
+    assert "<!-- 50 -->" in content
+
+
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_the_same_numbers_give_the_same_bytes(ending, tmp_path):
     assert draw(tmp_path / f"a.{ending}") == draw(tmp_path / f"b.{ending}")
