@@ -39,7 +39,6 @@ def paper(
     setup = cells.Setup(data, to, model, size, seeds, few_seeds, vectors=vectors, ablated=_names(ablate))
     setup = setup._replace(tasks=_names(tasks) or setup.tasks, parts=_names(parts) or setup.parts)
     wanted = cells.cells(setup)
-    to.mkdir(parents=True, exist_ok=True)
     run.begin(setup, loaded(model).saved().fingerprint())
     if not only_report:
         for task in {cell.chain.removeprefix("tuning-") for cell in wanted if cell.chain.startswith("tuning-")}:

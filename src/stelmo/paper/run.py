@@ -32,6 +32,7 @@ Tell = Callable[[Told], None]
 def begin(setup: Setup, fingerprint: str) -> None:
     """A report is of one model, one size and one table of static vectors: cells of another would pass for these."""
     made_with = {"bilm": fingerprint, "size": setup.size, "vectors": vectors_of(setup)}
+    runs.make(setup.to)
     runs.note_or_compare(setup.to / NOTE, made_with)
 
 

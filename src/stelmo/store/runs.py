@@ -47,7 +47,7 @@ class Run:
         """Make the folder, or find the one that the same settings made; those named `free` may differ."""
         if not self.note.is_file():
             self.refuse_foreign()
-            _make(self._checkpoints)
+            make(self._checkpoints)
         note_or_compare(self.note, about, free)
         self._sweep()
 
@@ -55,7 +55,7 @@ class Run:
     def held(self) -> Iterator[None]:
         """Keep other processes off this run while the block lasts."""
         self.refuse_foreign()
-        _make(self.path)
+        make(self.path)
         with (self.path / ".lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -184,7 +184,8 @@ def _entry(line: str) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) and isinstance(entry.get("step"), int) else None
 
 
-def _make(folder: Path) -> None:
+def make(folder: Path) -> None:
+    """The folder, and the one that it is in."""
     if not folder.absolute().parent.parent.is_dir():
         raise OutputError(f"{folder}: there is no folder {folder.parent} to write in; make it first")
     try:

@@ -37,3 +37,11 @@ def test_a_report_of_another_model_is_refused(options, tmp_path, monkeypatch, ca
     assert "bilm is " in refused.err
     assert "choose another folder" in refused.err
     assert refused.err.count("\n") == 1
+
+
+def test_a_file_in_the_report_s_place_is_refused(options, tmp_path, monkeypatch, capsys):
+    (tmp_path / "report").write_text("mine")
+    refused = run(monkeypatch, capsys, *options, "--only-report")
+    assert refused.code == 2
+    assert refused.err.count("\n") == 1
+    assert (tmp_path / "report").read_text() == "mine"
