@@ -12,7 +12,7 @@ from collections.abc import Callable
 from flair.data import Sentence
 
 import stelmo
-from stelmo.embed.speed import zipf_text
+from stelmo.benchmark import zipf_text
 from stelmo.integrations.flair import StelmoEmbeddings
 
 SENTENCES, WORDS, ROUNDS, BATCH = 2000, 50_000, 5, 32

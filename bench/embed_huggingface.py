@@ -18,7 +18,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 import stelmo
-from stelmo.embed.speed import zipf_text
+from stelmo.benchmark import zipf_text
 from stelmo.integrations import onnx
 from stelmo.integrations.huggingface import StelmoModel, StelmoTokenizer
 from stelmo.integrations.sentence_transformers import StelmoTransformer

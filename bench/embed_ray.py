@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from stelmo.embed.speed import zipf_text
+from stelmo.benchmark import zipf_text
 from stelmo.integrations import ray
 from stelmo.text.formats import Sentence
 

@@ -17,9 +17,9 @@ from spacy.tokens import Doc
 
 import stelmo
 import stelmo.integrations.spacy
-from stelmo.embed import words
-from stelmo.embed.speed import zipf_text
+from stelmo.benchmark import zipf_text
 from stelmo.integrations.sklearn import ElmoVectorizer
+from stelmo.jobs import words
 from stelmo.text.formats import Sentence
 
 SENTENCES, WORDS, ROUNDS = 2000, 50_000, 5

@@ -15,10 +15,10 @@ import tempfile
 from itertools import pairwise
 from pathlib import Path
 
+from stelmo.benchmark import zipf_text
 from stelmo.config import PrepareSettings
-from stelmo.embed.speed import zipf_text
+from stelmo.corpus.prepare import prepare
 from stelmo.train import presets
-from stelmo.train.prepare import prepare
 
 STEPS, SKIPPED, ROUNDS = 14, 4, 3
 

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from stelmo.benchmark import FILTERS, zipf_text
 from stelmo.config import CharInput, LstmConfig, ModelConfig, TrainSettings
-from stelmo.data.streams import Sentences, Streams
-from stelmo.embed.speed import FILTERS, zipf_text
+from stelmo.corpus.windows import Sentences, Streams
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
 from stelmo.ops import losses, trainable

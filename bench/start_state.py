@@ -7,7 +7,7 @@ import sys
 from itertools import islice
 
 import stelmo
-from stelmo.embed import lm
+from stelmo.lm import probabilities as lm
 from stelmo.text import formats
 from stelmo.text.files import LineReader
 

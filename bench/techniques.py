@@ -12,12 +12,14 @@ from unittest.mock import patch
 
 import torch
 
-from stelmo.embed import batches, bulk, speed
-from stelmo.embed.bulk import Bulk
+from stelmo import benchmark as speed
+from stelmo import plots as pictures
 from stelmo.embed.model import Model
+from stelmo.engine import batching as batches
+from stelmo.engine import packed as bulk
+from stelmo.engine.packed import Bulk
 from stelmo.model.state import State
 from stelmo.ops import reference
-from stelmo.store import pictures
 from stelmo.text import chars
 
 Off = Callable[[Model], AbstractContextManager[object]]

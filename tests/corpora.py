@@ -5,9 +5,9 @@ import random
 from pathlib import Path
 
 from stelmo.config import PrepareSettings
-from stelmo.store import shards
-from stelmo.store.shards import Corpus
-from stelmo.train.prepare import prepare
+from stelmo.corpus import folder as shards
+from stelmo.corpus.folder import Corpus
+from stelmo.corpus.prepare import prepare
 
 FOUR = (
     "the river runs past the old bank",

@@ -7,9 +7,9 @@ import torch
 
 from stelmo.config import CharInput, LoadSettings, LstmConfig, ModelConfig, WordInput
 from stelmo.embed.model import Model
+from stelmo.formats import models
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
-from stelmo.store import models
 from stelmo.store.saved import SavedModel
 from stelmo.text.vocabulary import Vocabulary
 

@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from stelmo.embed.load import from_pretrained as from_pretrained
     from stelmo.embed.load import load as load
     from stelmo.embed.model import Model as Model
-    from stelmo.embed.precompute import precompute as precompute
     from stelmo.errors import ConfigError as ConfigError
     from stelmo.errors import DataError as DataError
     from stelmo.errors import ModelError as ModelError
     from stelmo.errors import OutputError as OutputError
     from stelmo.errors import StelmoError as StelmoError
+    from stelmo.jobs.precompute import precompute as precompute
     from stelmo.model.mix import ScalarMix as ScalarMix
     from stelmo.model.state import State as State
     from stelmo.text.sentences import tokenize as tokenize
@@ -26,7 +26,7 @@ _HOMES = {
     "from_pretrained": "embed.load",
     "load": "embed.load",
     "Model": "embed.model",
-    "precompute": "embed.precompute",
+    "precompute": "jobs.precompute",
     "ConfigError": "errors",
     "DataError": "errors",
     "ModelError": "errors",

@@ -23,8 +23,8 @@ def bench(
     """How fast this machine embeds, in tokens a second, and how much faster than older software did. Run it alone."""
     import torch
 
-    from stelmo.embed import speed
-    from stelmo.store import pictures
+    from stelmo import benchmark as speed
+    from stelmo import plots as pictures
 
     chosen = sizes or ["small"]
     for size in chosen:
@@ -44,8 +44,8 @@ def bench(
 
 
 def _draw(sizes: list[str], rounds: int, picture: Path) -> None:
-    from stelmo.embed import speed
-    from stelmo.store import pictures
+    from stelmo import benchmark as speed
+    from stelmo import plots as pictures
 
     rates = {size: speed.by_rows(size, rounds) for size in sizes}
     typer.echo("\n| rows | " + " | ".join(map(str, speed.ROWS)) + " |\n|" + "---|" * (len(speed.ROWS) + 1))

@@ -107,7 +107,7 @@ def embed(
 
 
 def _print(model: "Model", found: Inputs, settings: OutputSettings) -> None:
-    from stelmo.embed import run
+    from stelmo.jobs import run
     from stelmo.store.vectors import json_line
 
     for sentence, array in run.stream(model, found, settings):
@@ -115,7 +115,7 @@ def _print(model: "Model", found: Inputs, settings: OutputSettings) -> None:
 
 
 def _show(model: "Model", found: Inputs, settings: OutputSettings) -> None:
-    from stelmo.embed import run
+    from stelmo.jobs import run
 
     if settings.layer == "all":
         raise ConfigError("--layer all is too much for a table; write it with -o FILE")

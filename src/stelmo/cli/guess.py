@@ -17,7 +17,7 @@ from stelmo.errors import DataError
 from stelmo.text import sentences
 
 if TYPE_CHECKING:
-    from stelmo.embed.lm import Guesses
+    from stelmo.lm.probabilities import Guesses
 
 EXAMPLE = 'Example: `stelmo guess "The ___ barked all night ." --model my-model`'
 
@@ -40,7 +40,7 @@ def guess(
     "both" is the geometric mean of the two directions, made to sum to 1. Of several gaps each reads the best words of
     the others.
     """
-    from stelmo.embed import gaps  # here, because `--help` needs no torch
+    from stelmo.lm import gaps  # here, because `--help` needs no torch
 
     choose("--state", state, ("warm", "fresh"))
     choose("--from", format, ("text", "tokens"))

@@ -12,7 +12,7 @@ def info(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="Model, corpus, training run, or file of vectors.")],
 ) -> None:
     """What a model, a corpus, a training run or a vector file is."""
-    from stelmo.store.describe import describe
+    from stelmo.cli.describe import describe
 
     for label, value in describe(path):
         typer.echo(f"{label:<14} {value}")

@@ -31,7 +31,7 @@ from stelmo.text.formats import Sentence
 
 if TYPE_CHECKING:
     from stelmo.embed.model import Model
-    from stelmo.embed.perplexity import Scored, Tally
+    from stelmo.lm.perplexity import Scored, Tally
 
 EXAMPLE = "Example: `stelmo perplexity my-model heldout.txt --per-file`"
 
@@ -100,7 +100,7 @@ def _ignore(row: Row) -> None:
 
 def _scored(model: "Model", found: Inputs) -> "Iterator[Scored]":
     """With progress; there must be something."""
-    from stelmo.embed.perplexity import scored
+    from stelmo.lm.perplexity import scored
 
     result = None
     with screen.progress("scoring", found.fraction) as advance:

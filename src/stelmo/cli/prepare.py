@@ -12,8 +12,8 @@ from stelmo.config import PrepareSettings, help_of, parse
 from stelmo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from stelmo.store.manifest import Manifest
-    from stelmo.train.prepare import Prepared
+    from stelmo.corpus.manifest import Manifest
+    from stelmo.corpus.prepare import Prepared
 
 EXAMPLE = "Example: `stelmo prepare texts/ more.txt.xz --to corpus --size 50000`"
 DEFAULT = PrepareSettings()
@@ -41,7 +41,7 @@ def prepare(
 
     Blank lines are passed over; tokens <S> and </S> in the text are left out, as they are the models' own marks.
     """
-    from stelmo.train.prepare import prepare as run
+    from stelmo.corpus.prepare import prepare as run
 
     values = {
         "format": format,
@@ -68,7 +68,7 @@ def _cores() -> int:
 
 
 def _report(folder: Path, done: "Prepared") -> None:
-    from stelmo.store.manifest import describe
+    from stelmo.corpus.manifest import describe
 
     if not done.made:
         screen.note(f"{folder} is there already, made of the same files with the same settings; nothing to do")

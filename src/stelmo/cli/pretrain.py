@@ -35,7 +35,7 @@ def pretrain(
 
     The budget is one of epochs, tokens and time. Several processes: `torchrun --nproc-per-node 2 -m stelmo pretrain …`
     """
-    from stelmo.store import shards
+    from stelmo.corpus import folder as shards
     from stelmo.train import presets
     from stelmo.train import pretrain as training
 

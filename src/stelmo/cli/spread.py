@@ -72,7 +72,7 @@ def write(job: Job, shard: str | None, ray: str | None, workers: int | None) -> 
 
 
 def _write_here(job: Job) -> None:
-    from stelmo.embed import run
+    from stelmo.jobs import run
 
     run.refuse_output(job.output, job.overwrite)
     model = loaded(job.model, **job.compute)
@@ -82,7 +82,7 @@ def _write_here(job: Job) -> None:
 
 
 def _write_shard(text: str, job: Job) -> None:
-    from stelmo.embed import shards
+    from stelmo.jobs import shards
 
     shard = shards.Shard.parse(text)
     shards.refuse_output(job.output, shard, job.overwrite)
@@ -97,15 +97,15 @@ def _write_shard(text: str, job: Job) -> None:
 
 
 def merge(folders: Sequence[str], output: Path, overwrite: bool) -> None:
-    from stelmo.embed import shards
+    from stelmo.jobs import shards
 
     count = shards.merge([Path(folder) for folder in folders], output, overwrite=overwrite)
     typer.echo(f"{output}: {count:,} sentences; the parts are not needed any more")
 
 
 def _write_on_ray(address: str, workers: int | None, job: Job) -> None:
-    from stelmo.embed import spool
     from stelmo.integrations import ray
+    from stelmo.jobs import spool
 
     spool.refuse_output(job.output, job.overwrite)
     cores = None if workers is None else workers * (job.compute["threads"] or 1)

@@ -42,7 +42,8 @@ def tune(
     With its softmax, the model needs a corpus of its own vocabulary: `stelmo prepare … --vocabulary vocab.txt`. Without
     one, it first learns a softmax for the corpus' vocabulary while everything else stays as it is.
     """
-    from stelmo.store import models, shards
+    from stelmo.corpus import folder as shards
+    from stelmo.formats import models
     from stelmo.train import tune as tuning
 
     chosen = tuning.settings_of(settings, set_ or (), set_softmax or ())

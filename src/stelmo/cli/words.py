@@ -14,7 +14,7 @@ from stelmo.errors import ConfigError
 from stelmo.text import sentences
 
 if TYPE_CHECKING:
-    from stelmo.embed.words import Written
+    from stelmo.jobs.words import Written
 
 EXAMPLE = "Example: `stelmo words corpus.txt.gz -o words.vec --min-count 5`"
 
@@ -74,7 +74,7 @@ def _write(
     options: dict[str, Any],
     overwrite: bool,
 ) -> "Written":
-    from stelmo.embed.words import write_averages, write_vocabulary  # here, because `--help` needs no torch
+    from stelmo.jobs.words import write_averages, write_vocabulary  # here, because `--help` needs no torch
     from stelmo.store import word2vec
 
     word2vec.refuse_output(output, overwrite)

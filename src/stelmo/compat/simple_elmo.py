@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from stelmo.compat.padded import padded
 from stelmo.config import StatePolicy, choose
-from stelmo.embed import lm
 from stelmo.embed.load import load
 from stelmo.embed.model import Model, Reduce, all_layers, mean_of_tokens, picking
 from stelmo.embed.sentences import checked
 from stelmo.errors import ConfigError, DataError
+from stelmo.lm import probabilities as lm
 from stelmo.text.vocabulary import Vocabulary
 
 Array = NDArray[Any]

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from stelmo.config import CharInput, choose
-from stelmo.embed import engine
-from stelmo.embed.bulk import Bulk
 from stelmo.embed.model import Model, arranged
-from stelmo.embed.precompute import Cached
 from stelmo.embed.sentences import checked, checked_ids
+from stelmo.engine import plain as engine
+from stelmo.engine.packed import Bulk
 from stelmo.errors import ConfigError, DataError
+from stelmo.jobs.precompute import Cached
 from stelmo.model.bilm import BiLM
 from stelmo.model.mix import LayerNorm, ScalarMix
 from stelmo.model.state import State

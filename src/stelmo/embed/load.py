@@ -6,7 +6,8 @@ from typing import Any
 from stelmo.config import LoadSettings, parse
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, ModelError
-from stelmo.store import bilm, bundled, models
+from stelmo.formats import bilm, models
+from stelmo.store import bundled
 
 HUB_FILES = ["config.json", "model.safetensors", "softmax.safetensors", "vocab.txt", "alphabet.json", "README.md"]
 

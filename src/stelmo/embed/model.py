@@ -16,16 +16,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.config import STATES, Dtype, Layer, LoadSettings, ModelConfig, StatePolicy, choose
-from stelmo.embed import batches, engine, lm, memory, start
-from stelmo.embed.bulk import Bulk
 from stelmo.embed.sentences import checked
+from stelmo.engine import batching as batches
+from stelmo.engine import memory, start
+from stelmo.engine import plain as engine
+from stelmo.engine.packed import Bulk
 from stelmo.errors import ConfigError, DataError, ModelError
+from stelmo.formats import models
+from stelmo.lm import probabilities as lm
 from stelmo.model import state as states
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
 from stelmo.ops import fast, int8, reference
-from stelmo.store import models
 from stelmo.store.saved import Mix, SavedModel
 from stelmo.text.vocabulary import Vocabulary
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from stelmo.config import STATES, StatePolicy, choose
 from stelmo.embed.model import Model, Sentences
-from stelmo.embed.run import Advance
 from stelmo.embed.sentences import checked
 from stelmo.errors import ConfigError, DataError
+from stelmo.jobs.run import Advance
 from stelmo.store import uses as store
 from stelmo.store.uses import Manifest, Sentence, UseFolder
 

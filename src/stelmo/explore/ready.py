@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stelmo.embed.model import Model
-from stelmo.embed.run import Advance
 from stelmo.errors import OutputError
 from stelmo.explore.index import Index, build
+from stelmo.jobs.run import Advance
 from stelmo.store.atomic import reason
 from stelmo.text.files import LineReader
 

@@ -13,7 +13,7 @@ from stelmo.config import choose
 from stelmo.embed.load import load
 from stelmo.embed.model import Model, Reduce
 from stelmo.errors import ConfigError
-from stelmo.store import models
+from stelmo.formats import models
 
 try:
     import flair

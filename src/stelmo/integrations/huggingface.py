@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stelmo.config import CharInput, ModelConfig, choose, parse
-from stelmo.embed import engine, start
-from stelmo.embed.bulk import Bulk
 from stelmo.embed.model import Model
 from stelmo.embed.sentences import checked, checked_ids
+from stelmo.engine import plain as engine
+from stelmo.engine import start
+from stelmo.engine.packed import Bulk
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.model.bilm import BiLM, ProjectedLstm
 from stelmo.model.encoder import CharEncoder

@@ -19,10 +19,10 @@ from typing import Any
 
 from stelmo import errors
 from stelmo.config import OutputSettings, parse
-from stelmo.embed import spool, work
 from stelmo.embed.load import load
-from stelmo.embed.run import Advance
 from stelmo.errors import ConfigError, DataError, StelmoError
+from stelmo.jobs import spool, work
+from stelmo.jobs.run import Advance
 from stelmo.store import tables
 from stelmo.text import formats, sentences
 from stelmo.text.formats import Sentence

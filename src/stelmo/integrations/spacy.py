@@ -17,8 +17,8 @@ import numpy as np
 from stelmo.config import LoadSettings, parse
 from stelmo.embed.model import Array, picking
 from stelmo.errors import ConfigError, DataError, ModelError
+from stelmo.formats import models
 from stelmo.integrations import resident
-from stelmo.store import models
 
 try:
     from spacy.attrs import IS_SPACE, ORTH

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stelmo import plots as pictures
 from stelmo.paper import cells
 from stelmo.paper.cells import Setup
 from stelmo.paper.published import TITLES
-from stelmo.store import pictures
 from stelmo.store.runs import Run
 from stelmo.tasks.results import Results, spread
 

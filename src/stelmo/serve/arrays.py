@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from stelmo.store import arrow
+from stelmo.serve import arrow
 
 Array = NDArray[Any]
 Sentences = Sequence[Sequence[str]]

@@ -7,9 +7,9 @@ import torch
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from stelmo.embed import lm
 from stelmo.embed.model import all_layers, picking
 from stelmo.errors import DataError
+from stelmo.lm import probabilities as lm
 from stelmo.serve import arrays, bodies, problems
 from stelmo.serve.context import Here, cosines, in_thread, mixed
 from stelmo.text import sentences as text

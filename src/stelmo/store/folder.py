@@ -18,9 +18,9 @@ from torch import Tensor
 
 from stelmo.config import ModelConfig, Settings, parse
 from stelmo.errors import ModelError
+from stelmo.formats import bilm as published
 from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
-from stelmo.store import bilm as published
 from stelmo.store.saved import Mix, SavedModel, check, describe_input, filled_bilm, filled_softmax
 from stelmo.text.codepoints import Alphabet
 from stelmo.text.vocabulary import Vocabulary

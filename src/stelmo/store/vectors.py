@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stelmo.errors import ConfigError, DataError
-from stelmo.store import hdf5
+from stelmo.formats.untrusted import hdf5
 from stelmo.text.formats import Sentence
 
 Array = NDArray[Any]

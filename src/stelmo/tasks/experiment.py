@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from stelmo.embed.model import Model
-from stelmo.embed.precompute import Cached, precompute
+from stelmo.jobs.precompute import Cached, precompute
 from stelmo.store.runs import Run
 from stelmo.tasks import batches, results, saved, splits, vectors
 from stelmo.tasks.loop import Data, Watch, train

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from stelmo import plots as pictures
 from stelmo.config import Settings
 from stelmo.errors import DataError
-from stelmo.store import atomic, mixes, pictures
+from stelmo.store import atomic, mixes
 from stelmo.store.runs import Run
 from stelmo.tasks.loop import Data, Progress, predict
 from stelmo.tasks.saved import Network

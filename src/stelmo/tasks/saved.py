@@ -15,8 +15,8 @@ from stelmo.config import ElmoSettings
 from stelmo.embed.elmo import Elmo
 from stelmo.embed.load import load
 from stelmo.embed.model import Model
-from stelmo.embed.precompute import Cached
 from stelmo.errors import ModelError
+from stelmo.jobs.precompute import Cached
 from stelmo.store import atomic
 from stelmo.store.folder import read_safetensors, write_safetensors
 from stelmo.tasks import plan as plans

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.config import CodePointInput, ModelConfig, WordInput
-from stelmo.data.streams import Window
+from stelmo.corpus.windows import Window
 from stelmo.errors import ModelError
 from stelmo.text import chars, codepoints
 from stelmo.text.codepoints import Alphabet

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from stelmo.store import pictures
+from stelmo import plots as pictures
 from stelmo.store.runs import Run
 
 

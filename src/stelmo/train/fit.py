@@ -1,8 +1,8 @@
 """A plan and a corpus → whether they go together. Knows no training."""
 
 from stelmo.config import CodePointInput, ModelConfig, TrainSettings, WordInput
+from stelmo.corpus.folder import Corpus
 from stelmo.errors import ConfigError, DataError
-from stelmo.store.shards import Corpus
 from stelmo.train.presets import Plan
 
 

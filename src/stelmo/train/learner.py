@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from stelmo.config import ModelConfig, TrainSettings
-from stelmo.data.streams import Sentences, Streams, Window
+from stelmo.corpus.windows import Sentences, Streams, Window
 from stelmo.errors import ConfigError
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax

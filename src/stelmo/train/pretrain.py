@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 import torch
 
 from stelmo.config import seconds
-from stelmo.data.streams import Sentences
+from stelmo.corpus.folder import Corpus
+from stelmo.corpus.windows import Sentences
 from stelmo.errors import OutputError
-from stelmo.store import models, runs, tensorboard
+from stelmo.formats import models
+from stelmo.store import runs
 from stelmo.store.folder import FORMAT
 from stelmo.store.runs import Run
 from stelmo.store.saved import SavedModel
-from stelmo.store.shards import Corpus
-from stelmo.train import curve
+from stelmo.train import curve, tensorboard
 from stelmo.train.batches import Batches, word_ids
 from stelmo.train.clock import Clock
 from stelmo.train.fit import refuse_misfit

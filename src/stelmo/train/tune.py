@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from stelmo.config import CodePointInput, ModelConfig, TrainSettings, WordInput, parse
-from stelmo.data.streams import BEGIN, END
+from stelmo.corpus.folder import Corpus
+from stelmo.corpus.windows import BEGIN, END
 from stelmo.errors import ConfigError, DataError, ModelError
+from stelmo.formats import models
 from stelmo.model.softmax import Softmax
-from stelmo.store import models
 from stelmo.store.runs import SOFTMAX, Run
 from stelmo.store.saved import SavedModel
-from stelmo.store.shards import Corpus
 from stelmo.train.ledger import Best
 from stelmo.train.presets import Layer, Plan, overridden
 from stelmo.train.pretrain import Outcome, pretrain

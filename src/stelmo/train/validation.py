@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stelmo.data.streams import Sentences, Window, held_out
+from stelmo.corpus.windows import Sentences, Window, held_out
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
 from stelmo.model.state import State

@@ -3,7 +3,7 @@
 import pytest
 from commands import run
 
-from stelmo.embed import speed
+from stelmo import benchmark as speed
 
 
 @pytest.fixture(autouse=True)

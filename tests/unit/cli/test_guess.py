@@ -7,8 +7,8 @@ import commands
 import pytest
 import tiny
 
-from stelmo.embed import lm
-from stelmo.store import models
+from stelmo.formats import models
+from stelmo.lm import probabilities as lm
 
 
 @pytest.fixture

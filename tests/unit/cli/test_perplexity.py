@@ -10,7 +10,7 @@ import pytest
 import tiny
 import toy_lm
 
-from stelmo.store import models
+from stelmo.formats import models
 
 TOY = {"<S>": 0.0625, "</S>": 0.125, "<UNK>": 0.1875, "the": 0.5, "bank": 0.125}
 TEXT = "the bank\n\nthe quokka bank\n"

@@ -3,7 +3,7 @@
 import pytest
 from commands import run
 
-from stelmo.store import shards
+from stelmo.corpus import folder as shards
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_an_interrupt_says_how_to_go_on(text, monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stelmo.train.prepare.prepare", interrupted)
+    monkeypatch.setattr("stelmo.corpus.prepare.prepare", interrupted)
     done = run(monkeypatch, capsys, "prepare", "a.txt", "--to", "corpus")
     assert done.code == 130
     assert "goes on where it stopped" in done.err

@@ -6,7 +6,7 @@ import commands
 import pytest
 import tiny
 
-from stelmo.store import models
+from stelmo.formats import models
 
 QUICK = ["--set", "batch=4", "--set", "lr=0.02", "--set", "epochs=3", "--set-softmax", "lr=0.02"]
 

@@ -9,7 +9,7 @@ import tiny
 import stelmo
 from stelmo.compat.simple_elmo import ElmoModel
 from stelmo.errors import ConfigError, DataError, ModelError, StelmoError
-from stelmo.store import bilm
+from stelmo.formats import bilm
 
 OPTIONS = oracle.options()
 ARRAYS = oracle.random_weights(OPTIONS)

@@ -20,9 +20,9 @@ import tiny
 
 import stelmo
 from stelmo.config import OutputSettings
-from stelmo.embed import run, spool, work
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.integrations import ray as on_ray
+from stelmo.jobs import run, spool, work
 from stelmo.text.formats import Sentence
 
 DOCS = Path(__file__).parents[3] / "docs" / "integrations" / "ray.md"

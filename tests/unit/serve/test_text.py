@@ -11,7 +11,7 @@ from unit.serve import houses
 from unit.serve.houses import BANK, LOAN
 
 import stelmo
-from stelmo.embed import lm
+from stelmo.lm import probabilities as lm
 from stelmo.serve import arrays
 from stelmo.store import mixes
 

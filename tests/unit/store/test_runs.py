@@ -7,7 +7,8 @@ import tiny
 import torch
 
 from stelmo.errors import ModelError, OutputError
-from stelmo.store import models, runs
+from stelmo.formats import models
+from stelmo.store import runs
 from stelmo.store.runs import Run
 
 ABOUT = {"model": {"lstm": {"cells": 4, "filters": (1, 2)}}, "train": {"lr": 0.1, "threads": 2}, "corpus": "abc"}

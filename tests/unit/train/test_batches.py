@@ -5,7 +5,7 @@ import pytest
 import tiny
 
 from stelmo.config import CodePointConvolution, CodePointInput, ModelConfig, WordInput, WordTable
-from stelmo.data.streams import Window
+from stelmo.corpus.windows import Window
 from stelmo.errors import ModelError
 from stelmo.text import chars, codepoints
 from stelmo.text.codepoints import Alphabet

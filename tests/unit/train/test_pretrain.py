@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import stelmo
+from stelmo.corpus import folder as shards
 from stelmo.errors import ConfigError, DataError, OutputError
-from stelmo.store import models, shards
+from stelmo.formats import models
 from stelmo.train.presets import plan
 from stelmo.train.pretrain import pretrain
 from stelmo.train.validation import Perplexity

@@ -9,17 +9,18 @@ import tiny
 import torch
 
 from stelmo.config import CodePointConvolution, CodePointInput, ModelConfig, PrepareSettings, WordTable
-from stelmo.data.streams import Sentences
-from stelmo.embed import lm
+from stelmo.corpus import folder as shards
+from stelmo.corpus.prepare import prepare
+from stelmo.corpus.windows import Sentences
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, DataError, ModelError, OutputError
-from stelmo.store import models, shards
+from stelmo.formats import models
+from stelmo.lm import probabilities as lm
 from stelmo.text import codepoints
 from stelmo.text.codepoints import Alphabet
 from stelmo.text.vocabulary import Vocabulary
 from stelmo.train import pretrain as pretraining
 from stelmo.train import tune as tuning
-from stelmo.train.prepare import prepare
 from stelmo.train.watch import Silence
 from stelmo.train.world import join
 

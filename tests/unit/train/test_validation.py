@@ -7,10 +7,10 @@ import pytest
 import tiny
 import torch
 
-from stelmo.data.streams import BEGIN, END, Sentences
+from stelmo.corpus import folder as shards
+from stelmo.corpus.windows import BEGIN, END, Sentences
 from stelmo.model.softmax import Softmax
 from stelmo.ops import reference as ops
-from stelmo.store import shards
 from stelmo.text import chars
 from stelmo.train.batches import Batches, word_ids
 from stelmo.train.validation import validate

@@ -1,0 +1,1 @@
+"""Text files → a numbered corpus → training windows."""

@@ -1,0 +1,195 @@
+"""Sentences → endless rows of words, cut into windows. Knows no files and no vocabulary.
+
+A row reads one sentence after another; both directions read the same ones, so that a step has few distinct words:
+
+  forward    inputs <S> w1 … wn      targets w1 … wn </S>
+  backward   inputs </S> wn … w1     targets wn … w1 <S>
+
+K sentences looked at for a window, T steps, B rows of this process, R rows of all processes.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stelmo.corpus.order import shuffled
+from stelmo.errors import DataError
+
+BEGIN, END = 0, 1  # the types of <S> and </S>
+
+Ints = NDArray[np.int64]
+
+
+class Sentences:
+    """The sentences of several shards, numbered through; a shard is (types end to end, end of each sentence)."""
+
+    def __init__(self, shards: Sequence[tuple[NDArray[np.uint32], Ints]]) -> None:
+        self._shards = tuple(shards)
+        self._first_sentences = np.cumsum([0, *(len(ends) for _, ends in self._shards)])
+        self._first_places = np.cumsum([0, *(len(types) for types, _ in self._shards)])
+
+    def __len__(self) -> int:
+        return int(self._first_sentences[-1])
+
+    @property
+    def tokens(self) -> int:
+        """Words, without the markers."""
+        return int(self._first_places[-1])
+
+    def __getitem__(self, number: int) -> Ints:
+        """The types of one sentence, without markers."""
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        starts, lengths = self.spans(np.array([number]))
+        return self.types(np.arange(starts[0], starts[0] + lengths[0]))
+
+    def spans(self, numbers: Ints) -> tuple[Ints, Ints]:
+        """The place of the first word, and the length, of each of these sentences."""
+        starts, ends = np.empty_like(numbers), np.empty_like(numbers)
+        shard_of = np.searchsorted(self._first_sentences, numbers, "right") - 1
+        for shard, (_, ends_S) in enumerate(self._shards):
+            here = shard_of == shard
+            local = numbers[here] - self._first_sentences[shard]
+            starts[here] = np.where(local > 0, ends_S[local - 1], 0) + self._first_places[shard]
+            ends[here] = ends_S[local] + self._first_places[shard]
+        return starts, ends - starts
+
+    def types(self, places: Ints) -> Ints:
+        """The words at these places, counted through all shards."""
+        found = np.empty_like(places)
+        shard_of = np.searchsorted(self._first_places, places, "right") - 1
+        for shard, (types_N, _) in enumerate(self._shards):
+            here = shard_of == shard
+            found[here] = types_N[places[here] - self._first_places[shard]]
+        return found
+
+
+class Window(NamedTuple):
+    """Types; [0] is the forward direction, [1] the backward one."""
+
+    inputs_2TB: Ints
+    targets_2TB: Ints
+
+
+class Streams:
+    """Rows `rows` of `of`. Row r reads the sentences at places r, r + R, r + 2R … of a shuffle seeded by (seed, epoch):
+    a function of (seed, R, r), whatever process reads it. Sentences straddle windows."""
+
+    def __init__(self, sentences: Sentences, *, rows: range, of: int, seed: int, position: Ints | None = None) -> None:
+        if len(sentences) < of:
+            raise DataError(
+                f"{len(sentences)} sentences for a batch of {of} rows; "
+                "each row reads its own, so take a smaller batch or more text"
+            )
+        if not len(rows) or rows[0] < 0 or rows[-1] >= of:
+            raise ValueError(f"{rows} are not rows of {of}")
+        self._sentences, self._seed, self._of = sentences, seed, of
+        self._rows_B = np.array(rows, np.int64)
+        self._shares_B = (len(sentences) - self._rows_B + of - 1) // of  # sentences of each row in an epoch
+        self._position_B3 = np.zeros((len(rows), 3), np.int64) if position is None else self._checked(position)
+
+    @property
+    def position(self) -> Ints:
+        """(B, 3) epoch, sentences of it that the row has finished, steps into the next: all that is to be kept."""
+        return self._position_B3.copy()
+
+    @property
+    def epochs(self) -> float:
+        """How often the rows have read their sentences, on average; only whole sentences count."""
+        epochs_B, indices_B, _ = self._position_B3.T
+        return float((epochs_B + indices_B / self._shares_B).mean())
+
+    def next(self, steps: int) -> Window:
+        """The window that follows."""
+        epochs_B, indices_B, offsets_B = self._position_B3.T
+        # A sentence has a word or more, and takes a step more than words: so many are enough.
+        ahead_BK = indices_B[:, None] + np.arange(steps // 2 + 1)
+        epochs_BK = epochs_B[:, None] + ahead_BK // self._shares_B[:, None]
+        places_BK = self._rows_B[:, None] + self._of * (ahead_BK % self._shares_B[:, None])
+        numbers_BK = shuffled(places_BK, epochs_BK, len(self._sentences), self._seed)
+        starts_BK, lengths_BK = _spans(self._sentences, numbers_BK)
+        cells = _cells(lengths_BK, offsets_B, steps)
+        self._advance(cells)
+        return _window(self._sentences, starts_BK, lengths_BK, cells)
+
+    def _advance(self, cells: "_Cells") -> None:
+        ahead_B = self._position_B3[:, 1] + cells.finished_B
+        self._position_B3[:, 0] += ahead_B // self._shares_B
+        self._position_B3[:, 1] = ahead_B % self._shares_B
+        self._position_B3[:, 2] = cells.offset_B
+
+    def _checked(self, position: Ints) -> Ints:
+        position = np.array(position, np.int64)
+        if position.shape != (len(self._rows_B), 3):
+            raise DataError(f"a position of shape {position.shape}; {len(self._rows_B)} rows have 3 numbers each")
+        if (position < 0).any() or (position[:, 1] >= self._shares_B).any():
+            raise DataError("a position beyond the corpus; it belongs to another corpus or another number of rows")
+        return position
+
+
+def held_out(sentences: Sentences, *, rows: int, steps: int) -> Iterator[tuple[Window, NDArray[np.bool_]]]:
+    """All sentences once, in windows with a mask (T, B) of the cells that count; row r reads sentences r, r + rows …
+
+    Masked cells hold <S>. Every row has a whole number of windows, the same for all.
+    """
+    rows_B = np.arange(rows)
+    finished_B, offsets_B = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    while True:
+        numbers_BK = rows_B[:, None] + rows * (finished_B[:, None] + np.arange(steps // 2 + 1))
+        there_BK = numbers_BK < len(sentences)
+        if not there_BK.any():
+            return
+        starts_BK, lengths_BK = _spans(sentences, np.where(there_BK, numbers_BK, 0))
+        lengths_BK = np.where(there_BK, lengths_BK, steps)
+        cells = _cells(lengths_BK, offsets_B, steps)
+        mask_BT = np.take_along_axis(there_BK, cells.sentence_BT, 1)
+        window = _window(sentences, starts_BK, lengths_BK, cells)
+        yield Window(*(np.where(mask_BT.T, types, BEGIN) for types in window)), mask_BT.T
+        finished_B, offsets_B = finished_B + cells.finished_B, cells.offset_B
+
+
+class _Cells(NamedTuple):
+    """Which step of which of the K sentences each cell of a window is, and where the window after it begins."""
+
+    sentence_BT: Ints
+    step_BT: Ints
+    finished_B: Ints
+    offset_B: Ints
+
+
+def _cells(lengths_BK: Ints, offsets_B: Ints, steps: int) -> _Cells:
+    ends_BK = np.cumsum(lengths_BK + 1, 1)
+    time_BT = offsets_B[:, None] + np.arange(steps + 1)  # since the begin of the first sentence; one step more
+    sentence_BT = (time_BT[:, :, None] >= ends_BK[:, None, :]).sum(2)
+    begins_BK = np.concatenate((np.zeros_like(ends_BK[:, :1]), ends_BK), 1)
+    step_BT = time_BT - np.take_along_axis(begins_BK, sentence_BT, 1)
+    return _Cells(sentence_BT[:, :-1], step_BT[:, :-1], sentence_BT[:, -1], step_BT[:, -1])
+
+
+def _window(sentences: Sentences, starts_BK: Ints, lengths_BK: Ints, cells: _Cells) -> Window:
+    start_TB = np.take_along_axis(starts_BK, cells.sentence_BT, 1).T
+    length_TB = np.take_along_axis(lengths_BK, cells.sentence_BT, 1).T
+    step_TB = cells.step_BT.T
+    first, last = step_TB == 0, step_TB == length_TB
+    words_4TB = sentences.types(
+        # Where a marker stands, any word is looked up and thrown away.
+        start_TB
+        + np.stack(
+            (
+                np.where(first, 0, step_TB - 1),
+                np.where(first, 0, length_TB - step_TB),
+                np.where(last, 0, step_TB),
+                np.where(last, 0, length_TB - 1 - step_TB),
+            )
+        )
+    )
+    inputs_2TB = np.stack((np.where(first, BEGIN, words_4TB[0]), np.where(first, END, words_4TB[1])))
+    targets_2TB = np.stack((np.where(last, END, words_4TB[2]), np.where(last, BEGIN, words_4TB[3])))
+    return Window(inputs_2TB, targets_2TB)
+
+
+def _spans(sentences: Sentences, numbers_BK: Ints) -> tuple[Ints, Ints]:
+    starts, lengths = sentences.spans(numbers_BK.ravel())
+    return starts.reshape(numbers_BK.shape), lengths.reshape(numbers_BK.shape)

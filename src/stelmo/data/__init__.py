@@ -1,1 +1,0 @@
-"""A corpus of numbered words → chunks, counts, windows. Knows no model and no files."""

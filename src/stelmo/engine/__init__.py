@@ -1,0 +1,1 @@
+"""Sentences → all layers of a biLM."""

@@ -1,0 +1,1 @@
+"""Model files of other software. Each format has its own file."""

@@ -1,0 +1,314 @@
+"""An AllenNLP archive (model.tar.gz) or state (.th) → the ELMo inside a task's model, with its trained mixes.
+
+Knows AllenNLP's names and its PyTorch conventions, which differ from those of the published files:
+
+              AllenNLP                              published
+ convolution  (count, character width, width)       (width, character width, count)
+ highway      [transform; gate] in one, gate · x    two matrices, gate · transformed x: the gate's signs turn
+ LSTM gates   i, f, j, o; 1 is in the forget bias   i, j, f, o; 1 is added when it runs
+
+The shapes in a state tell the architecture but for clips, activation and the longest word; skip connections
+AllenNLP always has. They stand in an options.json, which an archive may hold (fta/…options_file).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stelmo.config import CharInput, ModelConfig, parse
+from stelmo.errors import ModelError
+from stelmo.formats import bilm
+from stelmo.formats.untrusted import archives, pickles
+from stelmo.ops.reference import FORGET_BIAS
+from stelmo.store.saved import Mix, SavedModel, check, filled_bilm
+from stelmo.text import chars
+
+ASSUMED = "clips and activation assumed as published"
+NORMED = "mixes trained over layer norm"
+WEIGHTS = ("weights.th", "best.th")
+OWNER, ENCODER, STACK = "_elmo_lstm.", "_token_embedder.", "_elmo_lstm."  # the owner and the stack share a name
+DIRECTIONS = ("forward", "backward")
+TABLE = f"{ENCODER}_char_embedding_weights"
+
+# What all published models have, and no shape shows.
+_PUBLISHED: dict[str, dict[str, Any]] = {
+    "input": {"activation": "relu", "max_characters": 50},
+    "lstm": {"cell_clip": 3.0, "projection_clip": 3.0, "skip": True},
+}
+_UNSAID = {"input": {"activation", "max_characters"}, "lstm": {"cell_clip", "projection_clip", "skip"}}
+
+
+def recognises(path: Path) -> bool:
+    """By its name: an archive, a state, or a folder that an archive was unpacked to."""
+    if path.is_dir():
+        return any((path / name).is_file() for name in WEIGHTS)
+    return path.name.endswith((".th", ".pt", ".pth", ".tar.gz", ".tgz"))
+
+
+def read(path: Path, options: Path | None = None, prefix: str = "") -> SavedModel:
+    """The ELMo in the state; of several that differ, the one whose tensors' names begin with `prefix`."""
+    with _opened(path) as files:
+        state = pickles.read_state(_weights(files, path))
+        found = [options] if options is not None else _option_files(files)
+        said = [bilm.read_options(file) for file in found]
+        normed = _has_layer_norm(files)
+    elmos = _elmos(state, prefix, str(path))
+    config = _config(elmos[0], said)
+    mixes = _mixes(elmos, config.depth)
+    notes = [*([] if said else [ASSUMED]), *([NORMED] if normed and mixes else [])]
+    return SavedModel(
+        filled_bilm(config, dict(_tensors(elmos[0], config)), str(path)), _format(path, notes), mixes=mixes
+    )
+
+
+# The files
+
+
+def _opened(path: Path) -> AbstractContextManager[dict[str, Path]]:
+    """The files of interest by their names in the archive."""
+    if path.is_dir():
+        found = [file for file in (*path.iterdir(), *path.glob("fta/*")) if file.is_file()]
+        names = {file.relative_to(path).as_posix(): file for file in found}
+        return nullcontext({name: file for name, file in names.items() if _wanted(name)})
+    return archives.unpacked(path, _wanted) if archives.is_gzip(path) else nullcontext({WEIGHTS[0]: path})
+
+
+def _wanted(name: str) -> bool:
+    return PurePosixPath(name).name in (*WEIGHTS, "config.json") or _is_options(name)
+
+
+def _is_options(name: str) -> bool:
+    return name.endswith(("options_file", "options.json"))
+
+
+def _option_files(files: Mapping[str, Path]) -> list[Path]:
+    return [file for name, file in files.items() if _is_options(name)]
+
+
+def _weights(files: Mapping[str, Path], path: Path) -> Path:
+    for wanted in WEIGHTS:
+        found = [file for name, file in files.items() if PurePosixPath(name).name == wanted]
+        if len(found) == 1:
+            return found[0]
+    raise ModelError(f"{path}: no {WEIGHTS[0]}, or several, among {', '.join(files) or 'its members'}; expected one")
+
+
+def _has_layer_norm(files: Mapping[str, Path]) -> bool:
+    """Whether the task's configuration asked for it: no tensor shows it, and it changes what a mix means."""
+    configs = [file for name, file in files.items() if PurePosixPath(name).name == "config.json"]
+    return any(re.search(rb'"do_layer_norm"\s*:\s*true', _contents(file)) for file in configs)
+
+
+def _contents(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as problem:
+        raise ModelError(f"{file}: cannot be read ({problem.strerror})") from None
+
+
+def _format(path: Path, notes: list[str]) -> str:
+    kind = "folder" if path.is_dir() else "archive" if archives.is_gzip(path) else "state"
+    return f"AllenNLP {kind}" + (f" ({'; '.join(notes)})" if notes else "")
+
+
+# The ELMos of a state
+
+
+@dataclass(frozen=True)
+class _Elmo:
+    """One biLM's tensors and those of the mixes around it, without what their names begin with."""
+
+    root: str
+    tensors: Mapping[str, Tensor]
+    mixes: Mapping[str, Tensor]
+    path: str
+
+    def tensor(self, name: str, *shape: int) -> Tensor:
+        found = self._found(name)
+        if tuple(found.shape) != shape:
+            raise ModelError(f"{self._where(name)} has shape {tuple(found.shape)}; beside the others {shape} fits")
+        check(found, shape, self._where(name))
+        return found
+
+    def shape(self, name: str, rank: int) -> tuple[int, ...]:
+        shape = tuple(self._found(name).shape)
+        if len(shape) != rank:
+            raise ModelError(f"{self._where(name)} has shape {shape}; expected {rank} dimensions")
+        return shape
+
+    def numbered(self, pattern: str) -> list[str]:
+        """The tensors of that name with 0, 1, 2, … in it, none left out."""
+        head, tail = pattern.split("{}")
+        there = {name for name in (*self.tensors, *self.mixes) if name.startswith(head) and name.endswith(tail)}
+        names = [pattern.format(number) for number in range(len(there))]
+        if set(names) != there:
+            raise ModelError(f"{self._where(pattern)}: numbered otherwise than 0, 1, 2, …: {', '.join(sorted(there))}")
+        return names
+
+    def same_weights(self, other: "_Elmo") -> bool:
+        mine, theirs = self.tensors, other.tensors
+        return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+    def _found(self, name: str) -> Tensor:
+        found = self.tensors.get(name, self.mixes.get(name))
+        if found is None:
+            raise ModelError(f"{self._where(name)} is missing; expected an ELMo as AllenNLP saves it")
+        return found
+
+    def _where(self, name: str) -> str:
+        return f"{self.path}: tensor {self.root}{name}"
+
+
+def _elmos(state: Mapping[str, Tensor], prefix: str, path: str) -> list[_Elmo]:
+    """All in the state, when one biLM serves them all."""
+    roots = [name.removesuffix(TABLE) for name in state if name.startswith(prefix) and name.endswith(TABLE)]
+    elmos = [_elmo(state, root, path) for root in roots]
+    if not elmos:
+        there = ", ".join(list(state)[:3]) or "nothing"
+        raise ModelError(f"{path}: no ELMo inside (no tensor {prefix}…{TABLE}); it holds {there}")
+    if not all(elmos[0].same_weights(other) for other in elmos[1:]):
+        raise ModelError(f"{path}: {len(roots)} different ELMos, {' and '.join(roots)}; choose one with prefix=…")
+    return elmos
+
+
+def _elmo(state: Mapping[str, Tensor], root: str, path: str) -> _Elmo:
+    # Caches of word vectors, which AllenNLP may have saved as well, begin otherwise.
+    own = _below(state, root, ENCODER, STACK)
+    mixes = _below(state, root.removesuffix(OWNER), "scalar_mix_") if root.endswith(OWNER) else {}
+    return _Elmo(root, own, mixes, path)
+
+
+def _below(state: Mapping[str, Tensor], root: str, *parts: str) -> dict[str, Tensor]:
+    begins = tuple(root + part for part in parts)
+    return {name.removeprefix(root): tensor for name, tensor in state.items() if name.startswith(begins)}
+
+
+def _mixes(elmos: list[_Elmo], depth: int) -> tuple[Mix, ...]:
+    """In the state's order; one module under two names counts once."""
+    distinct: dict[str, list[Mix]] = {}
+    for elmo in elmos:
+        mixes = list(_mixes_of(elmo, depth))
+        distinct.setdefault(repr([(mix.logits_L.tolist(), mix.scale.item()) for mix in mixes]), mixes)
+    return tuple(mix for mixes in distinct.values() for mix in mixes)
+
+
+def _mixes_of(elmo: _Elmo, depth: int) -> Iterator[Mix]:
+    for gamma in elmo.numbered("scalar_mix_{}.gamma"):
+        weights = elmo.numbered(gamma.replace("gamma", "scalar_parameters.{}"))
+        if len(weights) != depth:
+            raise ModelError(f"{elmo.path}: {gamma} scales a mix of {len(weights)} layers; the biLM has {depth}")
+        yield Mix(torch.cat([elmo.tensor(name, 1) for name in weights]), elmo.tensor(gamma, 1)[0])
+
+
+# The architecture
+
+
+def _config(elmo: _Elmo, said: list[ModelConfig]) -> ModelConfig:
+    shown = _shown(elmo)
+    if not said:
+        return shown
+    fitting = [config for config in said if _bare(config) == _bare(shown)]
+    if not fitting or any(config != fitting[0] for config in fitting):
+        raise ModelError(
+            f"{elmo.path}: {len(fitting)} of {len(said)} options fit the tensors; name the one with options=…"
+        )
+    if not fitting[0].lstm.skip:
+        raise ModelError(f"{elmo.path}: the options are without use_skip_connections; AllenNLP has no such model")
+    return fitting[0]
+
+
+def _bare(config: ModelConfig) -> dict[str, object]:
+    return config.model_dump(exclude=_UNSAID)
+
+
+def _shown(elmo: _Elmo) -> ModelConfig:
+    """What the shapes show, and the rest as published."""
+    kernels = [elmo.shape(name, 3) for name in elmo.numbered(f"{ENCODER}char_conv_{{}}.weight")]
+    projection, cells = elmo.shape(f"{STACK}forward_layer_0.state_projection.weight", 2)
+    cnn = {
+        "kind": "chars",
+        "embedding": elmo.shape(TABLE, 2)[1],
+        "filters": [(width, number) for number, _, width in kernels],
+        "highways": len(elmo.numbered(f"{ENCODER}_highways._layers.{{}}.weight")),
+    }
+    lstm = {"cells": cells, "projection": projection, "layers": _layers(elmo)}
+    values = {"input": cnn | _PUBLISHED["input"], "lstm": lstm | _PUBLISHED["lstm"]}
+    config = parse(ModelConfig, values, elmo.path, ModelError)
+    _refuse_square_projections(config, elmo.path)
+    return config
+
+
+def _layers(elmo: _Elmo) -> int:
+    ahead, behind = (
+        len(elmo.numbered(f"{STACK}{direction}_layer_{{}}.state_projection.weight")) for direction in DIRECTIONS
+    )
+    if ahead != behind:
+        raise ModelError(f"{elmo.path}: {ahead} layers forward and {behind} backward; a biLM has as many of both")
+    return ahead
+
+
+def _refuse_square_projections(config: ModelConfig, path: str) -> None:
+    assert isinstance(config.input, CharInput)
+    if config.lstm.projection in (config.lstm.cells, config.input.width):
+        raise ModelError(
+            f"{path}: a projection from {config.lstm.projection} numbers to as many; published models have none then, "
+            "and such a model is not supported"
+        )
+
+
+# The tensors
+
+
+def _tensors(elmo: _Elmo, config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
+    assert isinstance(config.input, CharInput)
+    for name, tensor in _encoder(elmo, config.input, config.lstm.projection):
+        yield f"encoder.{name}", tensor
+    for direction in DIRECTIONS:
+        for layer in range(config.lstm.layers):
+            for name, tensor in _cell(elmo, f"{STACK}{direction}_layer_{layer}", config):
+                yield f"lstm_{direction}.{layer}.{name}", tensor
+
+
+def _encoder(elmo: _Elmo, cnn: CharInput, projection: int) -> Iterator[tuple[str, Tensor]]:
+    yield "table", elmo.tensor(TABLE, chars.ROWS, cnn.embedding)
+    for number, (width, kernels) in enumerate(cnn.filters):
+        name = f"{ENCODER}char_conv_{number}"
+        kernel = elmo.tensor(f"{name}.weight", kernels, cnn.embedding, width)
+        yield f"kernels.{number}", kernel.permute(2, 1, 0).contiguous()
+        yield f"biases.{number}", elmo.tensor(f"{name}.bias", kernels)
+    for number in range(cnn.highways):
+        yield from _highway(elmo, number, cnn.width)
+    yield "projection", elmo.tensor(f"{ENCODER}_projection.weight", projection, cnn.width).T.contiguous()
+    yield "projection_bias", elmo.tensor(f"{ENCODER}_projection.bias", projection)
+
+
+def _highway(elmo: _Elmo, number: int, width: int) -> Iterator[tuple[str, Tensor]]:
+    name = f"{ENCODER}_highways._layers.{number}"
+    transform, gate = elmo.tensor(f"{name}.weight", 2 * width, width).chunk(2)
+    transform_bias, gate_bias = elmo.tensor(f"{name}.bias", 2 * width).chunk(2)
+    yield f"highways.{number}.transform", transform.T.contiguous()
+    yield f"highways.{number}.transform_bias", transform_bias.clone()
+    yield f"highways.{number}.carry", -gate.T.contiguous()
+    yield f"highways.{number}.carry_bias", -gate_bias
+
+
+def _cell(elmo: _Elmo, name: str, config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
+    cells, projection = config.lstm.cells, config.lstm.projection
+    sides = [elmo.tensor(f"{name}.{side}_linearity.weight", 4 * cells, projection) for side in ("input", "state")]
+    yield "kernel", torch.cat([_published_gates(side).T for side in sides])
+    bias = _published_gates(elmo.tensor(f"{name}.state_linearity.bias", 4 * cells))
+    bias[2 * cells : 3 * cells] -= FORGET_BIAS
+    yield "bias", bias
+    yield "projection", elmo.tensor(f"{name}.state_projection.weight", projection, cells).T.contiguous()
+
+
+def _published_gates(stacked: Tensor) -> Tensor:
+    """i, f, j, o → i, j, f, o"""
+    i, f, j, o = stacked.chunk(4)
+    return torch.cat([i, j, f, o])

@@ -1,0 +1,258 @@
+"""A folder of ELMoForManyLangs ↔ a model. Knows no other format.
+
+config.json           of the training run; `config_path` names the architecture, often on its authors' disk
+<architecture>.json   sizes of the model
+word.dic, char.dic    a symbol, a tab and its id on each line, where the model reads words, characters
+token_embedder.pkl    word and character tables, convolution, highways, projection
+encoder.pkl           the LSTMs
+classifier.pkl        its softmax over sampled words, which is not read: it predicts no whole vocabulary
+
+A quirk that lives here: U+3000, which some tools strip from its line.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+from stelmo.config import CodePointInput, ModelConfig, parse
+from stelmo.errors import ConfigError, ModelError
+from stelmo.formats import efml_tensors as theirs
+from stelmo.store.saved import SavedModel, filled_bilm
+from stelmo.text.codepoints import Alphabet
+from stelmo.text.vocabulary import Vocabulary
+
+FORMAT = "ELMoForManyLangs"
+EMBEDDER, ENCODER = "token_embedder.pkl", "encoder.pkl"
+IDEOGRAPHIC_SPACE = "\u3000"
+DROPOUT = 0.1  # of the training; the original asks for it, though it drops nothing when it embeds
+
+
+def recognises(path: Path) -> bool:
+    return any((path / name).is_file() for name in (EMBEDDER, ENCODER))
+
+
+def read(path: Path) -> SavedModel:
+    architecture, where = _read_architecture(path)
+    embedder, encoder = (_section(architecture, name, where) for name in ("token_embedder", "encoder"))
+    _refuse_kinds(embedder, encoder, where)
+    words = Vocabulary(_read_dic(path / "word.dic"), str(path / "word.dic")) if embedder.get("word_dim") else None
+    alphabet = Alphabet(_read_dic(path / "char.dic"), str(path / "char.dic")) if embedder.get("char_dim") else None
+    values = {"input": _input_values(embedder, words, alphabet), "lstm": _lstm_values(encoder)}
+    config = parse(ModelConfig, values, where, ModelError)
+    _refuse_square(config, where)
+    tensors = theirs.our_embedder(theirs.read(path / EMBEDDER, theirs.embedder_shapes(config)), config)
+    tensors |= theirs.our_lstms(theirs.read(path / ENCODER, theirs.encoder_shapes(config)), config)
+    return SavedModel(filled_bilm(config, tensors, str(path)), FORMAT, words, alphabet=alphabet)
+
+
+def write(saved: SavedModel, folder: Path) -> None:
+    """What the original software loads, with torch 1.6 or later; the softmax and a warm state have no place there."""
+    config = saved.config
+    _refuse_foreign(config)
+    if saved.vocabulary is not None:
+        _write_dic(folder / "word.dic", saved.vocabulary.words)
+    if saved.alphabet is not None:
+        _write_dic(folder / "char.dic", saved.alphabet.symbols)
+    tensors = saved.bilm.state_dict()
+    theirs.write(theirs.their_embedder(tensors, config), folder / EMBEDDER)
+    theirs.write(theirs.their_lstms(tensors, config), folder / ENCODER)
+    architecture = _architecture_of(config)
+    sizes = architecture["token_embedder"] | architecture["encoder"]
+    name = "cnn_{char_dim}_{word_dim}_{projection_dim}_{dim}.json".format(**sizes)
+    (folder / name).write_text(json.dumps(architecture, indent=2) + "\n")
+    (folder / "config.json").write_text(json.dumps({"config_path": name}) + "\n")
+
+
+# The architecture
+
+# The one architecture of all published models; many of their archives come without it.
+_PUBLISHED_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
+_PUBLISHED = {
+    "encoder": {
+        "name": "elmo", "dim": 4096, "projection_dim": 512, "n_layers": 2, "cell_clip": 3, "proj_clip": 3,
+    },
+    "token_embedder": {
+        "name": "cnn", "word_dim": 100, "char_dim": 50, "n_highway": 2, "activation": "relu",
+        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
+        "max_characters_per_token": 50,
+    },
+}  # fmt: skip
+
+
+def _read_architecture(folder: Path) -> tuple[Any, str]:
+    """The architecture and the name of its file."""
+    named = _section(_read_json(folder / "config.json"), None, str(folder / "config.json")).get("config_path")
+    if not isinstance(named, str) or not named:
+        raise ModelError(f"{folder / 'config.json'}: no config_path; expected the name of the architecture's file")
+    base = PureWindowsPath(named).name  # it splits at both kinds of slash
+    for path in (*_inside(folder, named), folder / base):
+        if path.is_file() and path.name != "config.json":
+            return _read_json(path), str(path)
+    return _unnamed_architecture(folder, base)
+
+
+def _inside(folder: Path, named: str) -> list[Path]:
+    """The path as it is named, if it stays in the folder."""
+    path = folder / named.replace("\\", "/")
+    return [path] if path.is_relative_to(folder) and ".." not in path.relative_to(folder).parts else []
+
+
+def _unnamed_architecture(folder: Path, wanted: str) -> tuple[Any, str]:
+    """The only file that can be meant, or the one that every published model has."""
+    others = [path for path in sorted(folder.glob("*.json")) if _looks_right(path)]
+    if len(others) == 1:
+        return _read_json(others[0]), str(others[0])
+    if not others and wanted in _PUBLISHED_NAMES:
+        return _PUBLISHED, f"{folder} (the published {wanted})"
+    found = f"{len(others)} others could be it" if others else "no other file could be it"
+    raise ModelError(
+        f"{folder}: the architecture {wanted} that config.json names is not there, and {found}; put it there"
+    )
+
+
+def _looks_right(path: Path) -> bool:
+    try:
+        return {"encoder", "token_embedder"} <= set(_read_json(path))
+    except (ModelError, TypeError):
+        return False
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as problem:
+        raise ModelError(f"{path}: cannot be read ({problem.strerror}); the model folder is incomplete") from None
+    except (ValueError, RecursionError) as problem:
+        raise ModelError(f"{path}: not JSON ({problem})") from None
+
+
+def _section(values: Any, name: str | None, where: str) -> dict[str, Any]:
+    """One part of a JSON file, or all of it."""
+    found = values if name is None else values.get(name) if isinstance(values, dict) else None
+    if not isinstance(found, dict):
+        raise ModelError(f"{where}: no section {name or 'at all'}; expected a JSON file of ELMoForManyLangs")
+    return found
+
+
+def _refuse_kinds(embedder: Mapping[str, Any], encoder: Mapping[str, Any], where: str) -> None:
+    if str(encoder.get("name")).lower() != "elmo":
+        raise ModelError(
+            f"{where}: the encoder is {encoder.get('name')!r}; only 'elmo', the projected LSTM, is supported"
+        )
+    if str(embedder.get("name")).lower() != "cnn":
+        raise ModelError(
+            f"{where}: the token embedder is {embedder.get('name')!r}; only 'cnn', the convolution, is supported"
+        )
+
+
+def _input_values(embedder: Mapping[str, Any], words: Vocabulary | None, alphabet: Alphabet | None) -> dict[str, Any]:
+    table = None if words is None else {"rows": len(words), "width": embedder["word_dim"]}
+    convolution = (
+        None
+        if alphabet is None
+        else {
+            "rows": len(alphabet),
+            "embedding": embedder["char_dim"],
+            "filters": embedder.get("filters"),
+            "highways": embedder.get("n_highway") or 0,
+            "activation": embedder.get("activation"),
+        }
+    )
+    width = embedder.get("max_characters_per_token", 50)
+    return {"kind": "codepoints", "word_table": table, "convolution": convolution, "max_characters": width}
+
+
+def _lstm_values(encoder: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "cells": encoder.get("dim"),
+        "projection": encoder.get("projection_dim"),
+        "layers": encoder.get("n_layers"),
+        "cell_clip": encoder.get("cell_clip") or None,
+        "projection_clip": encoder.get("proj_clip") or None,
+        "skip": True,
+    }
+
+
+def _refuse_square(config: ModelConfig, where: str) -> None:
+    """ELMoForManyLangs projects always; our LSTM, as the original biLM, leaves a square projection out."""
+    if config.lstm.cells == config.lstm.projection:
+        raise ModelError(f"{where}: dim and projection_dim are both {config.lstm.cells}; only a narrower is supported")
+
+
+def _refuse_foreign(config: ModelConfig) -> None:
+    if not isinstance(config.input, CodePointInput):
+        reads = "the bytes of words" if config.input.kind == "chars" else "word ids without a projection"
+        raise ConfigError(
+            f"an ELMoForManyLangs folder holds a model that reads code points, this one reads {reads}; "
+            "its input layer cannot be written there, choose another format"
+        )
+    if config.lstm.cells == config.lstm.projection or not config.lstm.skip:
+        raise ConfigError(
+            "ELMoForManyLangs always has a projection and skip connections, this model does not; choose another format"
+        )
+
+
+def _architecture_of(config: ModelConfig) -> dict[str, Any]:
+    assert isinstance(config.input, CodePointInput)
+    lstm, words, cnn = config.lstm, config.input.word_table, config.input.convolution
+    return {
+        "encoder": {
+            "name": "elmo",
+            "dim": lstm.cells,
+            "projection_dim": lstm.projection,
+            "n_layers": lstm.layers,
+            "cell_clip": lstm.cell_clip,
+            "proj_clip": lstm.projection_clip,
+        },
+        "token_embedder": {
+            "name": "cnn",
+            "word_dim": 0 if words is None else words.width,
+            "char_dim": 0 if cnn is None else cnn.embedding,
+            "filters": [] if cnn is None else [list(pair) for pair in cnn.filters],
+            "n_highway": 0 if cnn is None else cnn.highways,
+            "activation": "relu" if cnn is None else cnn.activation,
+            "max_characters_per_token": config.input.max_characters,
+        },
+        "classifier": {"name": "sampled_softmax", "n_samples": 8192},
+        "dropout": DROPOUT,
+    }
+
+
+# .dic files
+
+
+def _read_dic(path: Path) -> tuple[str, ...]:
+    """The symbols in the order of their ids, which are 0, 1, 2 … in any order of lines."""
+    symbols: dict[int, str] = {}
+    for number, line in enumerate(_lines(path), 1):
+        # Only the last tab and line feeds part: every other separator may be the symbol itself.
+        symbol, _, digits = line.rpartition("\t")
+        digits = digits.strip()
+        if not digits.isascii() or not digits.isdigit() or len(digits) > 9:
+            raise ModelError(f"{path}:{number}: the id is {digits[:20]!r}; expected a symbol, a tab and a number")
+        if int(digits) in symbols:
+            raise ModelError(f"{path}:{number}: id {digits} is there twice; each symbol has its own")
+        symbols[int(digits)] = symbol or IDEOGRAPHIC_SPACE
+    gap = next((number for number in range(len(symbols)) if number not in symbols), None)
+    if gap is not None:
+        raise ModelError(f"{path}: no symbol has id {gap}, though there are {len(symbols)}; ids have no gaps")
+    return tuple(symbols[number] for number in range(len(symbols)))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        lines = path.read_bytes().decode("utf-8").split("\n")
+    except OSError as problem:
+        raise ModelError(f"{path}: cannot be read ({problem.strerror}); the model folder is incomplete") from None
+    except UnicodeDecodeError as problem:
+        raise ModelError(f"{path}: not UTF-8 (byte {problem.start})") from None
+    return lines if lines[-1] else lines[:-1]
+
+
+def _write_dic(path: Path, symbols: tuple[str, ...]) -> None:
+    for symbol in symbols:
+        if not symbol or "\n" in symbol:
+            raise ModelError(f"the symbol {symbol!r} cannot stand on a line of {path.name}")
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{symbol}\t{number}\n" for number, symbol in enumerate(symbols))

@@ -1,0 +1,130 @@
+"""A path → the model there, whatever its format; a model → a folder of the format asked for."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from stelmo.config import choose
+from stelmo.errors import ModelError
+from stelmo.formats import allennlp, bilm, efml, nlpl
+from stelmo.formats.tensorflow import checkpoint
+from stelmo.formats.untrusted import hdf5
+from stelmo.store import atomic, folder, runs
+from stelmo.store.saved import SavedModel
+
+WRITERS = {"stelmo": folder.write, "bilm": bilm.write, "efml": efml.write}
+READERS: list[tuple[Callable[[Path], bool], Callable[[Path], SavedModel]]] = [
+    (folder.recognises, folder.read),
+    (efml.recognises, efml.read),
+    (nlpl.recognises, nlpl.read),
+    (runs.recognises, lambda path: folder.read(runs.model_of(path))),
+]
+READABLE = (
+    "a stelmo folder or training run, weights.hdf5 with its options.json, an NLPL zip, an ELMoForManyLangs folder, "
+    "an AllenNLP .th or .tar.gz, or a bilm-tf checkpoint"
+)
+
+
+def read(
+    path: Path,
+    options: Path | None = None,
+    vocabulary: Path | None = None,
+    softmax: Path | None = None,
+    prefix: str = "",
+) -> SavedModel:
+    """The model at the path, in any format. The other files are found beside it unless they are named.
+
+    `prefix` says which of several ELMos in an AllenNLP state is meant.
+    """
+    saved = _read(path, options, vocabulary, prefix)
+    if vocabulary is not None and saved.vocabulary is None:
+        saved = replace(saved, vocabulary=bilm.read_vocabulary(vocabulary))
+    if softmax is not None:
+        saved = replace(saved, read_softmax=lambda: bilm.read_softmax(softmax, saved.config, saved.vocabulary))
+    return saved
+
+
+def _read(path: Path, options: Path | None, vocabulary: Path | None, prefix: str) -> SavedModel:
+    if checkpoint.recognises(path):
+        return checkpoint.read(path, options, vocabulary)
+    if not path.exists():
+        raise ModelError(f"{path}: no such file or folder; expected {READABLE}")
+    if allennlp.recognises(path):
+        return allennlp.read(path, options, prefix)
+    for recognises, read_ in READERS:
+        if options is None and recognises(path):
+            return read_(path)
+    return _read_published(path, options, vocabulary)
+
+
+def _read_published(path: Path, options: Path | None, vocabulary: Path | None) -> SavedModel:
+    home = path if path.is_dir() else path.parent
+    weights = _weights(path)
+    found = options or _options(path, weights, home)
+    return bilm.read(weights, found, vocabulary or _only(home.glob("vocab*.txt")), _softmax(weights, home))
+
+
+def write(saved: SavedModel, path: Path, format: str = "stelmo", overwrite: bool = False) -> None:
+    """The model as a folder, whole or not at all."""
+    choose("format", format, tuple(WRITERS))
+    with atomic.new_folder(path, overwrite) as draft:
+        WRITERS[format](saved, draft)
+
+
+def _weights(path: Path) -> Path:
+    if path.is_file() and path.suffix != ".json":
+        return _hdf5(path)
+    home = path if path.is_dir() else path.parent
+    candidates = [file for file in _hdf5_files(home) if hdf5.contains(file, "RNN_0")]
+    if path.suffix == ".json":
+        twin = path.with_name(path.name.replace("options.json", "weights.hdf5"))
+        candidates = [twin] if twin in candidates else candidates
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        raise ModelError(f"{home}: {len(candidates)} weight files ({_names(candidates)}); name the one to load")
+    raise ModelError(f"{home}: no model here ({_names(home.iterdir()) or 'empty'}); expected {READABLE}")
+
+
+def _hdf5(path: Path) -> Path:
+    with path.open("rb") as file:
+        start = file.read(8)
+    if start[:1] == b"\x80" or start[:4] == b"PK\x03\x04":
+        raise ModelError(f"{path}: a pickle or archive, which is not opened; expected {READABLE}")
+    if start[:8] != hdf5.MAGIC and path.suffix == ".safetensors":
+        raise ModelError(f"{path}: weights without their config.json; load the folder {path.parent}")
+    return path
+
+
+def _options(path: Path, weights: Path, home: Path) -> Path:
+    if path.suffix == ".json":
+        return path
+    named = weights.with_name(weights.name.replace("weights.hdf5", "options.json"))
+    if named != weights and named.is_file():
+        return named
+    found = _only(home.glob("*options.json"))
+    if found is None:
+        raise ModelError(f"{weights}: no options.json beside it; name it with options=…")
+    return found
+
+
+def _softmax(weights: Path, home: Path) -> Path | None:
+    named = weights.with_name(weights.name.replace("weights", "softmax_weights"))
+    if named.is_file() and named != weights:
+        return named
+    return _only(file for file in _hdf5_files(home) if hdf5.contains(file, "softmax"))
+
+
+def _hdf5_files(home: Path) -> list[Path]:
+    return sorted(file for file in home.iterdir() if file.suffix in (".hdf5", ".h5"))
+
+
+def _only(files: Iterable[Path]) -> Path | None:
+    """The file, where there is no doubt which."""
+    found = list(files)
+    return found[0] if len(found) == 1 else None
+
+
+def _names(files: Iterable[Path]) -> str:
+    names = sorted(file.name for file in files)
+    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")

@@ -1,0 +1,169 @@
+"""A training checkpoint of bilm-tf (options.json, model.ckpt-….index and .data-…) → a model with its softmax.
+
+Knows the names that training gave the variables; the accumulators of the optimiser are left where they lie.
+TensorFlow is not needed: `tensorbundle` reads its files.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from stelmo.config import ModelConfig, WordInput
+from stelmo.errors import ModelError
+from stelmo.formats import bilm
+from stelmo.formats.tensorflow.bundle import Bundle, latest_checkpoint, open_bundle
+from stelmo.model.softmax import Softmax
+from stelmo.store.saved import SavedModel, filled_bilm, filled_softmax
+from stelmo.text.vocabulary import Vocabulary
+
+FORMAT = "bilm-tf checkpoint"
+SOFTMAX, BIAS, WORDS = "lm/softmax/W", "lm/softmax/b", "lm/embedding"
+_ENDING = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
+_CELL = re.compile(r"(RNN_\d)/RNN/MultiRNNCell/Cell(\d+)/LSTMCell/(\w+)")
+_OF_CELL = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}
+
+
+def recognises(path: Path) -> bool:
+    """A folder with a checkpoint, one of a checkpoint's files, or the prefix they share."""
+    if path.is_dir():
+        return any(path.glob("*.index"))
+    return path.name == "checkpoint" or Path(f"{_without_ending(path)}.index").is_file()
+
+
+def read(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> SavedModel:
+    """The folder's latest checkpoint, or the one named. Options and vocabulary lie beside it unless given."""
+    prefix = _prefix(path)
+    bundle = open_bundle(prefix)
+    _refuse_other_models(bundle)
+    options = options or prefix.parent / "options.json"
+    vocabulary = vocabulary or _vocabulary(prefix.parent)
+    words = None if vocabulary is None else bilm.read_vocabulary(vocabulary)
+    values = _read_options(options)
+    config = _config(values, bundle, str(options))
+    _refuse_other_words(values, bundle, words)
+    model = filled_bilm(config, bilm.tensors_of(_arrays(bundle, config), config, str(prefix)), str(prefix))
+    head = (lambda: _read_softmax(bundle, config)) if BIAS in bundle else None
+    return SavedModel(model, FORMAT, words, head)
+
+
+# The files
+
+
+def _prefix(path: Path) -> Path:
+    if path.is_dir():
+        return latest_checkpoint(path)
+    return latest_checkpoint(path.parent) if path.name == "checkpoint" else _without_ending(path)
+
+
+def _without_ending(path: Path) -> Path:
+    return path.with_name(_ENDING.sub("", path.name))
+
+
+def _read_options(path: Path) -> Any:
+    if not path.is_file():
+        raise ModelError(
+            f"{path}: no such file; training wrote options.json into the folder of its checkpoints when it began, "
+            "copy it from there or name it with options=…"
+        )
+    return bilm.read_json(path)
+
+
+def _vocabulary(folder: Path) -> Path | None:
+    found = sorted(folder.glob("vocab*.txt"))
+    if len(found) > 1:
+        names = ", ".join(file.name for file in found[:5])
+        raise ModelError(f"{folder}: {len(found)} vocabularies ({names}); name the one of the training (vocabulary=…)")
+    return found[0] if found else None
+
+
+# The model
+
+
+def _config(values: Any, bundle: Bundle, where: str) -> ModelConfig:
+    config = bilm.config_of(values, where)
+    if not isinstance(config.input, WordInput):
+        return config
+    return config.model_copy(update={"input": WordInput(words=_shape(bundle, WORDS, 2)[0])})
+
+
+def _refuse_other_models(bundle: Bundle) -> None:
+    names = bundle.names()
+    if any(name.startswith("lm/RNN_0/") for name in names):
+        return
+    if any(name.startswith("lm/rnn/") for name in names):
+        raise ModelError(f"{bundle.prefix}: a model of one direction (lm/rnn/…); only those of both are supported")
+    there = ", ".join(names[:5]) or "nothing"
+    raise ModelError(f"{bundle.prefix}: holds {there}; expected a biLM trained by bilm-tf (lm/RNN_0/…)")
+
+
+def _refuse_other_words(values: dict[str, Any], bundle: Bundle, words: Vocabulary | None) -> None:
+    """Options, vocabulary, softmax and word table number the same words, or the probabilities are of others."""
+    counts = {
+        name: _shape(bundle, name, rank)[0] for name, rank in ((SOFTMAX, 2), (BIAS, 1), (WORDS, 2)) if name in bundle
+    }
+    if values.get("n_tokens_vocab") is not None:
+        counts["n_tokens_vocab of options.json"] = values["n_tokens_vocab"]
+    if words is not None:
+        counts[words.name] = len(words)
+    if len(set(map(str, counts.values()))) > 1:
+        found = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise ModelError(f"{bundle.prefix}: different numbers of words ({found}); expected the files of one training")
+
+
+def _arrays(bundle: Bundle, config: ModelConfig) -> dict[str, NDArray[Any]]:
+    arrays, names = {}, set()
+    for place in bilm.places(config):
+        name = _variable(place.dataset, config.lstm.layers)
+        arrays[place.tensor] = _read(bundle, name, place.shape)
+        names.add(name)
+    _refuse_unread(bundle, names)
+    return arrays
+
+
+def _refuse_unread(bundle: Bundle, read: set[str]) -> None:
+    """A layer or a gate that the options pass over. What the optimiser keeps lies below the variable's name."""
+    layers = [name for name in bundle.names() if name.startswith(("lm/CNN", "lm/RNN_"))]
+    unread = [name for name in layers if not any(f"{name}/".startswith(f"{known}/") for known in read)]
+    if unread:
+        raise ModelError(f"{bundle.prefix}: {unread[0]} is not in the options, which are of another model")
+
+
+def _variable(dataset: str, layers: int) -> str:
+    """The name that training gave what was published as that dataset."""
+    cell = _CELL.fullmatch(dataset)
+    if cell is None:
+        return f"lm/{dataset}"
+    stack = f"multi_rnn_cell/cell_{cell[2]}/" if layers > 1 else ""  # one layer alone is no stack
+    return f"lm/{cell[1]}/rnn/{stack}lstm_cell/{_OF_CELL[cell[3]]}"
+
+
+def _read(bundle: Bundle, name: str, expected: tuple[int | None, ...]) -> NDArray[Any]:
+    shape = _shape(bundle, name, len(expected))
+    if any(size not in (None, found) for size, found in zip(expected, shape, strict=True)):
+        raise ModelError(f"{bundle.prefix}: {name} has shape {shape}; the options say {_written(expected)}")
+    if bundle.dtype(name).kind != "f":
+        raise ModelError(f"{bundle.prefix}: {name} holds {bundle.dtype(name)}; weights are floating-point numbers")
+    return np.ascontiguousarray(bundle.read(name))
+
+
+def _shape(bundle: Bundle, name: str, rank: int) -> tuple[int, ...]:
+    shape = bundle.shape(name)
+    if len(shape) != rank:
+        raise ModelError(f"{bundle.prefix}: {name} has shape {shape}; expected {rank} dimensions")
+    return shape
+
+
+def _written(shape: Iterable[int | None]) -> str:
+    return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
+
+
+def _read_softmax(bundle: Bundle, config: ModelConfig) -> Softmax:
+    # A word-id model may have been trained with its input table as output weights; then there is no other.
+    weight = _read(bundle, SOFTMAX if SOFTMAX in bundle else WORDS, (None, config.lstm.projection))
+    bias = _read(bundle, BIAS, (len(weight),))
+    return filled_softmax(torch.from_numpy(weight), torch.from_numpy(bias), config, str(bundle.prefix))

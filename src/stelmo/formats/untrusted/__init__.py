@@ -1,0 +1,1 @@
+"""Readers of container formats whose files are not trusted."""

@@ -1,0 +1,1 @@
+"""Long-running work that writes files."""

@@ -1,0 +1,168 @@
+"""A dataset → its frozen layers, computed once and kept in a folder for every later training. Knows no file format.
+
+L layers, B sentences, T tokens of the longest, D = 2P.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stelmo.config import STATES, Dtype, OutputSettings, StatePolicy, choose
+from stelmo.embed.model import Array, Model, Sentences
+from stelmo.embed.sentences import checked
+from stelmo.errors import ConfigError, DataError
+from stelmo.jobs.run import Advance
+from stelmo.store import layers as store
+from stelmo.store.layers import LayerFolder, Manifest
+
+BLOCK_TOKENS: int = OutputSettings.model_fields["block_tokens"].default
+HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # they change last bits at most
+
+
+class Cached:
+    """The layers of sentences computed before; `Elmo` takes it in place of the model. Pickles by its folder."""
+
+    def __init__(self, folder: LayerFolder, model: Model, dtype: torch.dtype) -> None:
+        self.config, self.mixes = model.config, model.mixes
+        self.state = folder.manifest.settings["state"]
+        self.dtype = dtype  # of a batch, what the model computes in; the folder may keep float16
+        self._folder = folder
+
+    def __len__(self) -> int:
+        """Distinct sentences."""
+        return len(self._folder)
+
+    def __contains__(self, sentence: Sequence[str]) -> bool:
+        return key_of(checked([sentence])[0]) in self._folder
+
+    def layers(self, sentence: Sequence[str]) -> Array:
+        """(L+1, T, 2P) as it is kept: a view of the file, not to be written to."""
+        return self._layers(checked([sentence])[0])
+
+    def batch(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
+        """Layers (L+1, B, T, 2P), zero past a sentence's end, and the mask (B, T) of real tokens."""
+        found = checked(sentences)
+        if not found:
+            raise DataError("batch: no sentences; expected at least one")
+        lengths_B = torch.tensor([len(sentence) for sentence in found])
+        shape = self.config.depth, len(found), int(lengths_B.max()), self.config.width
+        layers_LBTD = torch.zeros(shape, dtype=self.dtype)
+        numbers_LBTD = layers_LBTD.numpy()
+        for row, sentence in enumerate(found):
+            numbers_LBTD[:, row, : len(sentence)] = self._layers(sentence)
+        return layers_LBTD, torch.arange(shape[2]) < lengths_B[:, None]
+
+    def _layers(self, sentence: Sequence[str]) -> Array:
+        key = key_of(sentence)
+        if key not in self._folder:
+            shown = " ".join(sentence)
+            raise DataError(
+                f"{self._folder.folder} has no layers of {shown!r:.60}; add the sentence with stelmo.precompute"
+            )
+        return self._folder[key]
+
+
+def precompute(
+    model: Model,
+    sentences: Sentences,
+    folder: str | Path,
+    *,
+    dtype: Dtype | None = None,
+    state: StatePolicy | None = None,
+    block_tokens: int = BLOCK_TOKENS,
+    advance: Advance = lambda tokens: None,
+) -> Cached:
+    """The layers of the sentences, of which those the folder lacks are computed and added to it.
+
+    A folder is of one model and one setting; another is refused. `dtype` is what is kept, unset what the model
+    computes in. Finished blocks of `block_tokens` survive an interruption. `advance` is told the tokens of each block.
+    """
+    policy = _lasting(model.settings.state if state is None else state)
+    path, found = Path(folder), checked(sentences)
+    empty_LTD = model.layers([[]], policy)[0]
+    manifest = _manifest(model, policy, empty_LTD, dtype)
+    store.prepare(path, manifest, _numbers(model, policy))
+    layers = LayerFolder(path, manifest)
+    wanted = {key_of(sentence): sentence for sentence in found}
+    if any(key not in layers for key in wanted):
+        _add(model, policy, path, manifest, wanted, block_tokens, advance)
+        layers = LayerFolder(path, manifest)
+    return Cached(layers, model, torch.from_numpy(empty_LTD).dtype)
+
+
+def key_of(sentence: Sequence[str]) -> bytes:
+    """Equal for equal tokens alone: each says its length, so that ["ab"] is not ["a", "b"]."""
+    text = "".join(f"{len(token)}:{token}" for token in sentence)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=store.KEY_BYTES).digest()
+
+
+def _lasting(policy: StatePolicy) -> StatePolicy:
+    choose("state", policy, STATES)
+    if policy == "carry":
+        raise ConfigError(
+            "precompute: under state 'carry' a sentence's layers depend on the ones before it; choose 'warm' or 'fresh'"
+        )
+    return policy
+
+
+def _manifest(model: Model, policy: StatePolicy, empty_LTD: Array, dtype: Dtype | None) -> Manifest:
+    depth, _, width = empty_LTD.shape
+    kept = empty_LTD.dtype.name if dtype is None else dtype
+    choose("dtype", kept, get_args(Dtype))
+    settings = model.settings.model_dump(mode="json", exclude=HARMLESS) | {"state": policy}
+    return Manifest(model=model.saved().fingerprint(), settings=settings, depth=depth, width=width, dtype=kept)
+
+
+def _numbers(model: Model, policy: StatePolicy) -> Array:
+    """The state that sentences start from: a model's warm state can be changed, and its fingerprint is not of it."""
+    return np.concatenate([part.cpu().double().numpy().ravel() for part in model.start_state(policy)])
+
+
+def _add(
+    model: Model,
+    policy: StatePolicy,
+    path: Path,
+    manifest: Manifest,
+    wanted: Mapping[bytes, Sequence[str]],
+    block_tokens: int,
+    advance: Advance,
+) -> None:
+    with store.appending(path, manifest) as folder:
+        missing = {key: sentence for key, sentence in wanted.items() if key not in folder.found}
+        for keys in _blocks(missing, block_tokens):
+            block = [missing[key] for key in keys]
+            computed = model.layers(block, policy)
+            narrowed = [_narrowed(*pair, manifest.dtype) for pair in zip(block, computed, strict=True)]
+            folder.append(keys, narrowed)
+            advance(sum(map(len, block)))
+
+
+def _blocks(sentences: Mapping[bytes, Sequence[str]], tokens: int) -> Iterator[list[bytes]]:
+    """Keys of sentences with about so many tokens together."""
+    block: list[bytes] = []
+    size = 0
+    for key, sentence in sentences.items():
+        if block and size + len(sentence) > tokens:
+            yield block
+            block, size = [], 0
+        block.append(key)
+        size += len(sentence) + 1  # an empty sentence takes room, too
+    if block:
+        yield block
+
+
+def _narrowed(sentence: Sequence[str], layers_LTD: Array, dtype: Dtype) -> Array:
+    """In the numbers that are kept; what they cannot hold is refused, not made infinite."""
+    with np.errstate(over="ignore"):
+        kept = layers_LTD.astype(dtype, copy=False)
+    if not np.isfinite(kept).all():
+        raise DataError(
+            f"the layers of {' '.join(sentence)!r:.60} reach {np.abs(layers_LTD).max():.3g}, "
+            f"which {dtype} does not hold; choose a wider dtype"
+        )
+    return kept

@@ -1,0 +1,257 @@
+"""Sentences → how probable their words are, and which others would fit: the biLM as the language model it is.
+
+Knows no files. N places to predict, T tokens, P projection, D = 2P, V words of the vocabulary.
+
+  position     0     1  …  T    T+1
+  token       <S>   w_1 … w_T  </S>
+  forward      ·     predicted from all before it  (the forward half of the top layer, one position to the left)
+  backward     predicted from all after it  ·      (the backward half, one position to the right)
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import exp, inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stelmo.config import StatePolicy, choose
+from stelmo.embed.sentences import checked
+from stelmo.engine import batching as batches
+from stelmo.engine import plain as engine
+from stelmo.errors import DataError, ModelError
+from stelmo.model.softmax import Softmax
+from stelmo.ops.losses import full_losses
+from stelmo.text import chars
+from stelmo.text.vocabulary import UNKNOWN, Vocabulary
+
+if TYPE_CHECKING:
+    from stelmo.embed.model import Model
+
+Array = NDArray[Any]
+Sentences = Iterable[Sequence[str]]
+LOGITS_TOGETHER = 2**24  # 64 MB in float32: 21 places over the 793,471 words of the published models
+
+
+class LogProbs(NamedTuple):
+    """Natural logarithms of one sentence's probabilities; a word outside the vocabulary is scored as <UNK>."""
+
+    forward: Array  # (T+1,): every token, then </S>
+    backward: Array  # (T+1,): <S>, then every token
+
+    @property
+    def tokens(self) -> Array:
+        """(T, 2): forward and backward of every token, without the markers."""
+        return np.stack([self.forward[:-1], self.backward[1:]], 1)
+
+
+class Perplexity(NamedTuple):
+    """e to the mean negative logarithm; `combined` is the geometric mean of the two directions."""
+
+    forward: float
+    backward: float
+    combined: float
+    predictions: int  # of each direction: the tokens and one marker a sentence
+
+    @classmethod
+    def of(cls, forward: float, backward: float, predictions: int) -> "Perplexity":
+        """From the sums of the logarithms in each direction."""
+        ahead, behind = -forward / predictions, -backward / predictions
+        return cls(_exp(ahead), _exp(behind), _exp((ahead + behind) / 2), predictions)
+
+
+class Substitute(NamedTuple):
+    """A word for a gap: √(forward · backward), made to sum to 1 over all words; and what each direction says."""
+
+    word: str
+    probability: float
+    forward: float
+    backward: float
+
+
+class Guess(NamedTuple):
+    word: str
+    probability: float
+
+
+class Guesses(NamedTuple):
+    """The best words for a gap: of both directions together, and of each alone."""
+
+    both: list[Substitute]
+    forward: list[Guess]
+    backward: list[Guess]
+
+
+class Candidates(NamedTuple):
+    """The best words of one direction for each token of a sentence, most probable first."""
+
+    ids: Array  # (T, k)
+    log_probs: Array  # (T, k)
+
+
+@torch.inference_mode()
+def log_probs(
+    model: "Model", softmax: Softmax, sentences: Sentences, state: StatePolicy | None = None
+) -> list[LogProbs]:
+    """Lists of tokens → the log-probabilities of each sentence's words in both directions, in input order."""
+    found, words = checked(sentences), vocabulary_of(model, softmax)
+    results: dict[int, LogProbs] = {}
+    for positions, ahead, behind in _predicting(model, found, state):
+        ids = [_target_ids(found[position], words) for position in positions]
+        forward = _scores(softmax, ahead, [row[1:] for row in ids])
+        backward = _scores(softmax, behind, [row[:-1] for row in ids])
+        results.update(zip(positions, map(LogProbs, forward, backward), strict=True))
+    return [results[position] for position in range(len(found))]
+
+
+def perplexity(scores: Iterable[LogProbs]) -> Perplexity:
+    """Over all predictions of all sentences, full softmax: every token and one marker in each direction."""
+    found = list(scores)
+    if not found:
+        raise DataError("perplexity: no sentences; expected at least one")
+    forward = sum(float(score.forward.sum(dtype=float)) for score in found)
+    backward = sum(float(score.backward.sum(dtype=float)) for score in found)
+    return Perplexity.of(forward, backward, sum(len(score.forward) for score in found))
+
+
+def _exp(exponent: float) -> float:
+    return exp(exponent) if exponent < 709 else inf  # beyond it exp() raises an error
+
+
+@torch.inference_mode()
+def guesses(
+    model: "Model",
+    softmax: Softmax,
+    sentence: Sequence[str],
+    position: int,
+    k: int = 10,
+    state: StatePolicy | None = None,
+) -> Guesses:
+    """The k best words for a position (from 0), by what stands left and right of it, together and each alone.
+
+    The word that is there has no say. <S>, </S> and <UNK> are no words one could put there.
+    """
+    (tokens,), words = checked([sentence]), vocabulary_of(model, softmax)
+    if not 0 <= position < len(tokens):
+        raise DataError(f"position {position}: the sentence has {len(tokens)} tokens, numbered from 0")
+    ((_, (ahead_TP,), (behind_TP,)),) = _predicting(model, [tokens], state)
+    logs_2V = softmax(torch.stack([ahead_TP[position], behind_TP[position + 1]])).double()
+    logs_2V[:, _no_words(words, UNKNOWN)] = -torch.inf
+    k = min(_positive(k), len(words) - 3)
+    forward_V, backward_V = logs_2V.exp()
+    both = [
+        Substitute(word, probability, float(forward_V[number]), float(backward_V[number]))
+        for number, (word, probability) in _ranked(logs_2V.mean(0).softmax(0), words, k)
+    ]
+    alone = ([guess for _, guess in _ranked(direction_V, words, k)] for direction_V in (forward_V, backward_V))
+    return Guesses(both, *alone)
+
+
+def _ranked(probabilities_V: Tensor, words: Vocabulary, k: int) -> Iterator[tuple[int, Guess]]:
+    """The numbers of the k best words, and the words with their probabilities."""
+    best = probabilities_V.topk(k)
+    for probability, number in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+        yield number, Guess(words.words[number], probability)
+
+
+@torch.inference_mode()
+def candidates(
+    model: "Model",
+    softmax: Softmax,
+    sentences: Sentences,
+    k: int,
+    *,
+    markers: bool = False,
+    state: StatePolicy | None = None,
+) -> list[tuple[Candidates, Candidates]]:
+    """The k best words of each direction for every token of every sentence; <S> and </S> only with `markers`."""
+    found, words = checked(sentences), vocabulary_of(model, softmax)
+    banned = [] if markers else _no_words(words)
+    k = min(_positive(k), len(words) - len(banned))
+    results: dict[int, tuple[Candidates, Candidates]] = {}
+    for positions, ahead, behind in _predicting(model, found, state):
+        forward = _best(softmax, [h_TP[:-1] for h_TP in ahead], k, banned)
+        backward = _best(softmax, [h_TP[1:] for h_TP in behind], k, banned)
+        results.update(zip(positions, zip(forward, backward, strict=True), strict=True))
+    return [results[position] for position in range(len(found))]
+
+
+def vocabulary_of(model: "Model", softmax: Softmax) -> Vocabulary:
+    """The words of the softmax's rows."""
+    if model.vocabulary is None:
+        raise ModelError("the model has no vocabulary, so its softmax has no words; load it with vocabulary=…")
+    if len(model.vocabulary) != len(softmax.bias):
+        raise ModelError(
+            f"{model.vocabulary.name}: {len(model.vocabulary)} words, but the softmax has {len(softmax.bias)}; "
+            "the two belong to different models"
+        )
+    return model.vocabulary
+
+
+def _no_words(words: Vocabulary, *more: str) -> list[int]:
+    return [words.require(symbol) for symbol in (chars.BEGIN_SENTENCE, chars.END_SENTENCE, *more)]
+
+
+def _positive(k: int) -> int:
+    if k < 1:
+        raise DataError(f"k {k}: expected the number of words wanted, at least 1")
+    return k
+
+
+def _target_ids(tokens: Sequence[str], words: Vocabulary) -> Tensor:
+    """(T+2,), the markers included."""
+    begin, end = words.require(chars.BEGIN_SENTENCE), words.require(chars.END_SENTENCE)
+    return torch.tensor([begin, *map(words.id, tokens), end])
+
+
+def _predicting(
+    model: "Model", sentences: Sequence[Sequence[str]], state: StatePolicy | None
+) -> Iterator[tuple[list[int], list[Tensor], list[Tensor]]]:
+    """Batches of positions among the sentences, each with the halves of its top layer that predict a word:
+    of w_1 … </S> ahead, of <S> … w_T behind, (T+1, P) each."""
+    policy = model.settings.state if state is None else state
+    choose("state", policy, ("fresh", "warm"))
+    first_1P, last_1P = _beside_markers(model, policy)
+    lengths, width = [len(tokens) + 2 for tokens in sentences], first_1P.shape[1]
+    for positions in batches.by_length(lengths, model.plan.batch_tokens):
+        vectors = model.embed([sentences[position] for position in positions], "top", policy)
+        tops = [torch.from_numpy(vectors_TD).to(first_1P) for vectors_TD in vectors]
+        ahead = [torch.cat([first_1P, top_TD[:, :width]]) for top_TD in tops]
+        behind = [torch.cat([top_TD[:, width:], last_1P]) for top_TD in tops]
+        yield positions, ahead, behind
+
+
+def _beside_markers(model: "Model", policy: StatePolicy) -> tuple[Tensor, Tensor]:
+    """What the forward half says at <S> and the backward half at </S>: the same for every sentence."""
+    nothing = engine.batch_of_tokens([[]], model.word_ids)
+    layers_LBTD, _ = engine.layers(model.bilm, nothing, model.start_state(policy))
+    first_D, last_D = layers_LBTD[-1, 0]
+    width = len(first_D) // 2
+    return first_D[None, :width], last_D[None, width:]
+
+
+def _chunks(softmax: Softmax, h_NP: Tensor) -> Iterator[Tensor]:
+    """Log-probabilities (n, V), a few places at a time: all at once would be gigabytes."""
+    return map(softmax, torch.split(h_NP, max(1, LOGITS_TOGETHER // len(softmax.bias))))
+
+
+def _scores(softmax: Softmax, places: Sequence[Tensor], targets: Sequence[Tensor]) -> list[Array]:
+    """The log-probability of each target at its place, sentence by sentence."""
+    h_NP = torch.cat(list(places))
+    targets_N = torch.cat(list(targets)).to(h_NP.device)
+    scores_N = -full_losses(h_NP, targets_N, softmax.weight, softmax.bias)
+    return [part.numpy() for part in torch.split(scores_N.cpu(), [len(row) for row in targets])]
+
+
+def _best(softmax: Softmax, places: Sequence[Tensor], k: int, banned: list[int]) -> list[Candidates]:
+    ids, values = [torch.empty(0, k, dtype=torch.long)], [torch.empty(0, k, dtype=softmax.bias.dtype)]
+    for log_probs_NV in _chunks(softmax, torch.cat(list(places))):
+        log_probs_NV[:, banned] = -torch.inf
+        best = log_probs_NV.topk(k)
+        ids.append(best.indices.cpu())
+        values.append(best.values.cpu())
+    lengths = [len(h_TP) for h_TP in places]
+    parts = zip(torch.split(torch.cat(ids), lengths), torch.split(torch.cat(values), lengths), strict=True)
+    return [Candidates(numbers.numpy(), found.numpy()) for numbers, found in parts]

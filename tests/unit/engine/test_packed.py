@@ -1,0 +1,271 @@
+"""The engine against the reference: every architecture, state, batch and order; and what it remembers."""
+
+import os
+import threading
+
+import efml_oracle
+import numpy as np
+import oracle
+import pytest
+import tiny
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shared import ENGLISH, loaded, needs_english
+
+import stelmo
+from stelmo import benchmark as speed
+from stelmo.embed.model import all_layers
+from stelmo.engine import packed as bulk
+from stelmo.engine.packed import RememberedWords, packed, shared_threads
+from stelmo.errors import ConfigError
+from stelmo.model import state as states
+from stelmo.ops import fast
+
+ARCHITECTURES = {
+    "usual": oracle.options(highways=2),
+    "no skip": oracle.options(skip=False),
+    "tanh": oracle.options(activation="tanh"),
+    "three layers": oracle.options(layers=3),
+    "one layer": oracle.options(layers=1),
+    "no projections": oracle.options(cells=6, projection=6, filters=((1, 2), (2, 4))),
+    "no clips": oracle.options(cell_clip=None, proj_clip=None),
+    "word ids": oracle.options(filters=None),
+}
+WORDS = ["<S>", "</S>", "<UNK>", "the", "bank", "."]
+SENTENCES = st.lists(st.lists(st.sampled_from([*WORDS, "über", "日本語", "x" * 70, "", "🙂"]), max_size=9), max_size=9)
+TOLERANCE = {"float64": 1e-10, "float32": 1e-5}  # of a layer's largest number
+
+
+@torch.no_grad()
+def plain(model, sentences, state):
+    """The layers by `ops.reference`, sentence by sentence."""
+    row = model.start_state(state)
+    return [model._plain([words], all_layers, row)[0] for words in sentences]
+
+
+def assert_equal(found, expected, tolerance):
+    for ours, right in zip(found, expected, strict=True):
+        assert ours.shape == right.shape
+        scale_L11 = np.abs(right).max(axis=(1, 2), initial=0.0, keepdims=True)
+        assert (np.abs(ours - right) <= tolerance * scale_L11).all()
+
+
+MODELS = {
+    (name, precision): loaded(
+        options, oracle.random_weights(options, words=len(WORDS)), WORDS, precision=precision, batch_tokens=20
+    )
+    for name, options in ARCHITECTURES.items()
+    for precision in TOLERANCE
+}
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("precision", TOLERANCE)
+@pytest.mark.parametrize("state", ["fresh", "warm"])
+@settings(max_examples=15)
+@given(sentences=SENTENCES)
+def test_the_engine_is_the_reference(name, precision, state, sentences):
+    model = MODELS[name, precision]
+    assert_equal(model.layers(sentences, state), plain(model, sentences, state), TOLERANCE[precision])
+
+
+@pytest.mark.parametrize(("words", "characters"), [(4, 3), (4, 0), (0, 3)])
+def test_the_engine_reads_code_points_as_the_reference_does(words, characters, tmp_path):
+    description = efml_oracle.architecture(words, characters)
+    model = stelmo.load(efml_oracle.write(efml_oracle.random_model(description), tmp_path), precision="float64")
+    sentences = [["the", "tree"], ["木", "ü", "x" * 60], []]
+    assert_equal(model.layers(sentences), plain(model, sentences, "warm"), 1e-10)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_directions_side_by_side_are_the_directions_together(name, threads, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    model = MODELS[name, "float64"]
+    sentences = [["the", "bank", "."], ["a"], ["b", "b"]]
+    together, (carried, end) = model.layers(sentences), model.carry(sentences)
+    monkeypatch.setattr(bulk, "WORK_FOR_A_THREAD", 0)
+    assert_equal(model.layers(sentences), together, 1e-12)
+    again, same_end = model.carry(sentences)
+    assert_equal(again, carried, 1e-12)
+    torch.testing.assert_close(same_end, end, atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("threads", "expected"), [(1, 0), (2, 1)])
+def test_who_allows_one_thread_gets_no_other(threads, expected, monkeypatch):
+    started = []
+    monkeypatch.setattr(bulk, "WORK_FOR_A_THREAD", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: started.append(threading.get_ident()))
+    next(iter(MODELS.values())).layers([["the", "bank"]])
+    assert len(set(started) - {threading.get_ident()}) == expected
+
+
+@pytest.mark.parametrize(("size", "precision"), [("small", "float64"), ("full", "float32")])
+def test_the_published_sizes_are_the_reference_too(size, precision):
+    model = speed.random_model(size, precision)
+    sentences = [["The", "bank", "of", "the", "river"], ["naïve", "."], ["Hello"]]
+    assert_equal(model.layers(sentences), plain(model, sentences, "fresh"), TOLERANCE[precision])
+
+
+def test_half_precision_is_asked_of_the_plain_path():
+    """There is no GPU here: the CPU's bfloat16 stands in for it."""
+    model = tiny.model()
+    sentences = [["the", "bank", "."], ["a"]]
+    expected, _ = model._plain_whole(sentences, model.start_state("warm").expand(2))
+    model.settings = model.settings.model_copy(update={"precision": "bfloat16"})
+    found, _ = model._plain_whole(sentences, model.start_state("warm").expand(2))
+    for ours, right in zip(found, expected, strict=True):
+        assert ours.dtype == torch.float32
+        assert 0 < (ours - right).abs().max() < 0.05 * right.abs().max()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"precision": "bfloat16"}, "precision: bfloat16 is for a GPU"),
+        ({"precision": "int8", "device": "meta"}, "int8 runs on the CPU alone, not on meta"),
+    ],
+)
+def test_a_precision_that_does_not_fit_the_device_is_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        tiny.model(**settings)
+
+
+@needs_english
+def test_a_trained_model_gives_the_same_vectors_to_float32_rounding():
+    model = stelmo.load(ENGLISH)
+    sentences = stelmo.tokenize("The bank raised its rates. We sat on the bank of the river, watching boats. Yes!")
+    found, expected = model.layers(sentences), plain(model, sentences, "warm")
+    assert_equal(found, expected, 1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("work", [0, 10**9], ids=["side by side", "together"])
+def test_any_number_of_threads_gives_the_same_and_is_put_back(threads, work, monkeypatch):
+    monkeypatch.setattr(bulk, "WORK_FOR_A_THREAD", work)
+    model = MODELS["usual", "float64"]
+    sentences = [["the", "bank", "."], ["a"]]
+    expected = plain(model, sentences, "warm")
+    torch.set_num_threads(threads)
+    try:
+        assert_equal(model.layers(sentences), expected, 1e-10)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_a_model_that_learns_is_never_embedded_with_its_old_weights():
+    model = tiny.model(precision="float64")
+    before = model.embed([["bank"]])[0]
+    elmo = stelmo.Elmo(model, dropout=0.0, trainable=True)
+    optimiser = torch.optim.SGD(elmo.parameters(), lr=0.1)
+    elmo([["bank", "."]])[0].sum().backward()
+    optimiser.step()
+    after = model.embed([["bank"]])[0]
+    assert abs(after - before).max() > 1e-3
+    np.testing.assert_allclose(after, plain(model, [["bank"]], "warm")[0].mean(0), atol=1e-10)
+
+
+def test_a_forked_process_embeds_too():
+    model = tiny.model()
+    model.embed([["bank"]])
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if model.embed([["bank"]])[0].shape == (1, 12) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=9).map(lambda lengths: sorted(lengths, reverse=True)))
+def test_packing_puts_every_token_once_in_reading_order(lengths):
+    order = packed(lengths)
+    assert sum(order.sizes) == sum(lengths)
+    first = np.cumsum([0, *lengths[:-1]])
+    for places, reading in ((order.forward_N, lambda n: range(n)), (order.backward_N, lambda n: range(n)[::-1])):
+        steps = np.split(places.numpy(), np.cumsum(order.sizes)[:-1])
+        for row, length in enumerate(lengths):
+            assert [int(step[row]) for step in steps[:length]] == [first[row] + place for place in reading(length)]
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8, unique=True), max_size=8))
+def test_words_are_computed_once_while_there_is_room_and_never_wrong(calls):
+    asked = []
+
+    def compute(words):
+        asked.extend(words)
+        return torch.tensor([[float(ord(word))] for word in words])
+
+    remembered = RememberedWords(compute, 5)
+    for words in calls:
+        assert remembered(words)[:, 0].tolist() == [float(ord(word)) for word in words]
+    asked.clear()
+    remembered(["a", "b"])
+    remembered(["b", "a"])
+    assert len(asked) <= 2
+
+
+def test_threads_are_put_back_after_a_failure():
+    before = torch.get_num_threads()
+    with pytest.raises(KeyError), shared_threads(2):
+        torch.set_num_threads(1)
+        raise KeyError
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@settings(max_examples=15)
+@given(batches=st.lists(SENTENCES.filter(bool), min_size=1, max_size=3))
+def test_carried_states_are_the_reference_s(name, batches):
+    model = MODELS[name, "float64"]
+    state = right = None
+    for batch in batches:
+        found, state = model.carry(batch, state)
+        rows = len(batch)
+        right = states.grow(model.bilm.zero_state(0) if right is None else right, rows)
+        with torch.no_grad():
+            layers, end = model._plain_whole(batch, right.take(rows))
+        right = states.replace(right, end)
+        assert_equal(found, [layers_LTD[:, 1:-1].numpy() for layers_LTD in layers], 1e-10)
+        for ours, expected in zip(state, right, strict=True):
+            torch.testing.assert_close(ours, expected, atol=1e-10, rtol=1e-10)
+
+
+def test_more_words_than_a_table_holds_change_nothing(monkeypatch):
+    model = MODELS["usual", "float64"]
+    sentences = [["the", "bank", ".", "a", "b", "c"], ["d"]]
+    expected = model.layers(sentences)
+    monkeypatch.setattr(bulk, "WORDS_IN_TABLE", 3)
+    assert_equal(model.layers(sentences), expected, 1e-10)
+
+
+@pytest.mark.parametrize("together", [1, 5, 1000])
+def test_input_products_of_any_number_of_steps_are_the_same(monkeypatch, together):
+    model = MODELS["three layers", "float64"]
+    sentences = [["the", "bank", ".", "a"], ["d", "the"]]
+    monkeypatch.setattr(fast, "TOKENS_TOGETHER", together)
+    assert_equal(model.layers(sentences), plain(model, sentences, "warm"), 1e-10)
+
+
+def cosines(a, b):
+    return (a * b).sum(-1) / np.linalg.norm(a, axis=-1) / np.linalg.norm(b, axis=-1)
+
+
+@needs_english
+def test_8_bit_vectors_point_where_those_of_32_do():
+    sentences = stelmo.tokenize("The bank raised its rates. We sat on the bank of the river, watching boats. Yes!")
+    for narrow, wide in zip(
+        stelmo.load(ENGLISH, precision="int8").layers(sentences), stelmo.load(ENGLISH).layers(sentences), strict=True
+    ):
+        assert narrow.dtype == np.float32
+        assert cosines(narrow, wide).min() > 0.999
+        assert abs(narrow[1:] - wide[1:]).max() > 1e-4  # they are not the same numbers
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture_runs_in_8_bits(name):
+    options = ARCHITECTURES[name]
+    model = loaded(options, oracle.random_weights(options, words=len(WORDS)), WORDS, precision="int8")
+    wide = MODELS[name, "float32"]
+    sentences = [["the", "bank"], ["."], []]
+    assert_equal(model.layers(sentences), wide.layers(sentences), 0.1)

@@ -1,0 +1,202 @@
+"""Streams of sentences into files: layouts, order, interruption, and disks that fill up."""
+
+import json
+
+import h5py
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import tiny
+
+from stelmo.config import OutputSettings
+from stelmo.errors import ConfigError, DataError, OutputError
+from stelmo.jobs import run
+from stelmo.text.formats import Sentence
+
+LINES = ["The bank .", "", "a/b river", "The bank .", "über 日本 bank"] * 5
+SENTENCES = [Sentence(line.split(), "corpus.txt", number) for number, line in enumerate(LINES, 1)]
+SMALL_BLOCKS = OutputSettings(block_tokens=7)
+
+
+def embed(path, settings=SMALL_BLOCKS, sentences=SENTENCES, model=None, **options):
+    return run.embed_to_file(model or tiny.model(), sentences, path, settings, **options)
+
+
+def read_back(path):
+    """Number → vectors, whatever the format."""
+    if path.suffix == ".npz":
+        with np.load(path) as arrays:
+            return {int(name): arrays[name] for name in arrays.files}
+    if path.suffix == ".parquet":
+        table = pq.read_table(path)
+        shape = table.schema.field(-1).type.value_type
+        width = shape.list_size if hasattr(shape, "list_size") else table.schema.field(-1).type.list_size
+        rows = zip(table["index"].to_pylist(), table.column(4).to_pylist(), strict=True)
+        return {number: np.array(row, float).reshape(-1, width) for number, row in rows}
+    if path.suffix == ".jsonl":
+        lines = path.read_text().splitlines()
+        return {n: np.array(json.loads(line)["vectors"]).reshape(-1, 12) for n, line in enumerate(lines)}
+    with h5py.File(path) as file:
+        return {int(name): file[name][...] for name in file if name != "sentence_to_index"}
+
+
+@pytest.mark.parametrize("ending", [".hdf5", ".h5", ".npz", ".parquet", ".jsonl"])
+def test_every_format_holds_the_vectors_in_order_with_duplicates_and_blank_lines(ending, tmp_path):
+    path = tmp_path / f"v{ending}"
+    assert embed(path) == len(SENTENCES)
+    expected = tiny.model().embed([sentence.tokens for sentence in SENTENCES])
+    found = read_back(path)
+    assert sorted(found) == list(range(len(SENTENCES)))
+    for number, vectors in enumerate(expected):
+        np.testing.assert_allclose(found[number], vectors, atol=1e-5)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_hdf5_has_the_layout_of_the_old_command(tmp_path):
+    embed(tmp_path / "v.hdf5", OutputSettings(layer="all"))
+    with h5py.File(tmp_path / "v.hdf5") as file:
+        assert file["0"].shape == (3, 3, 12)
+        assert file["0"].dtype == np.float32
+        assert file["1"].shape == (3, 0, 12)
+        assert file["sentence_to_index"].shape == (1,)
+        index = json.loads(file["sentence_to_index"][0])
+    assert index["The bank ."] == "23"
+    assert index["a/b river"] == "22"
+    assert index[""] == "21"
+
+
+def test_hdf5_can_forget_the_sentences(tmp_path):
+    embed(tmp_path / "v.hdf5", OutputSettings(forget_sentences=True))
+    with h5py.File(tmp_path / "v.hdf5") as file:
+        assert "sentence_to_index" not in file
+
+
+def test_parquet_keeps_text_places_and_settings(tmp_path):
+    embed(tmp_path / "v.parquet", OutputSettings(layer="all", dtype="float16"))
+    table = pq.read_table(tmp_path / "v.parquet")
+    assert table["tokens"].to_pylist() == [sentence.tokens for sentence in SENTENCES]
+    assert table["line"].to_pylist() == list(range(1, len(SENTENCES) + 1))
+    assert set(table["source"].to_pylist()) == {"corpus.txt"}
+    about = json.loads(table.schema.metadata[b"stelmo"])
+    assert (about["layer"], about["layers"], about["state"]) == ("all", 3, "warm")
+    expected = tiny.model().layers([SENTENCES[2].tokens])[0].swapaxes(0, 1).reshape(2, 36)
+    np.testing.assert_allclose(np.array(table["vectors"][2].as_py(), float), expected, atol=5e-3)
+
+
+@pytest.mark.parametrize("ending", [".hdf5", ".npz", ".parquet", ".jsonl"])
+def test_sentence_vectors_are_means_over_tokens(ending, tmp_path):
+    embed(tmp_path / f"v{ending}", OutputSettings(sentence_vectors=True, block_tokens=7))
+    expected = tiny.model().sentence_vectors([sentence.tokens for sentence in SENTENCES])
+    found = read_back(tmp_path / f"v{ending}")
+    for number, vector in enumerate(expected):
+        np.testing.assert_allclose(found[number].ravel(), vector, atol=1e-5)
+
+
+def test_float16_halves_the_file_and_keeps_three_figures(tmp_path):
+    embed(tmp_path / "half.npz", OutputSettings(dtype="float16"))
+    embed(tmp_path / "full.npz")
+    half, full = read_back(tmp_path / "half.npz"), read_back(tmp_path / "full.npz")
+    assert half[0].dtype == np.float16
+    np.testing.assert_allclose(half[0], full[0], rtol=1e-3, atol=1e-3)
+
+
+class PulledPlugError(Exception):
+    """Stands for anything that ends a run in the middle."""
+
+
+def interrupted(after):
+    yield from SENTENCES[:after]
+    raise PulledPlugError
+
+
+def counting(model):
+    """Counts the sentences that are computed, as opposed to found finished."""
+    counted, original = [], model.run
+
+    def count(sentences, *rest, **options):
+        counted.extend(sentences)
+        return original(sentences, *rest, **options)
+
+    model.run = count
+    return counted
+
+
+@pytest.mark.parametrize("state", ["warm", "carry"])
+@pytest.mark.parametrize("after", [1, 9, 17, 24])
+def test_an_interrupted_run_goes_on_and_ends_in_the_same_bytes(after, state, tmp_path):
+    whole, broken = tmp_path / "whole.npz", tmp_path / "broken.npz"
+    embed(whole, model=tiny.model(state=state, batch_rows=2))
+    with pytest.raises(PulledPlugError):
+        embed(broken, sentences=interrupted(after), model=tiny.model(state=state, batch_rows=2))
+    assert not broken.exists()
+    model = tiny.model(state=state, batch_rows=2)
+    computed = counting(model)
+    embed(broken, model=model)
+    assert broken.read_bytes() == whole.read_bytes()
+    assert len(computed) < len(SENTENCES) or after == 1
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["broken.npz", "whole.npz"]
+
+
+def test_a_block_of_another_text_is_not_used_again(tmp_path):
+    with pytest.raises(PulledPlugError):
+        embed(tmp_path / "v.npz", sentences=interrupted(17))
+    changed = [Sentence(["another", "text"], "corpus.txt", 1), *SENTENCES[1:]]
+    embed(tmp_path / "v.npz", sentences=changed)
+    np.testing.assert_allclose(
+        read_back(tmp_path / "v.npz")[0], tiny.model().embed([["another", "text"]])[0], atol=1e-6
+    )
+
+
+def test_a_run_left_by_other_settings_is_not_mixed_in(tmp_path):
+    with pytest.raises(PulledPlugError):
+        embed(tmp_path / "v.npz", sentences=interrupted(17))
+    with pytest.raises(OutputError, match="another layer"):
+        embed(tmp_path / "v.npz", OutputSettings(layer="top", block_tokens=7))
+    embed(tmp_path / "v.npz", OutputSettings(layer="top", block_tokens=7), overwrite=True)
+    top = tiny.model().embed([SENTENCES[0].tokens], layer="top")[0]
+    np.testing.assert_allclose(read_back(tmp_path / "v.npz")[0], top, atol=1e-6)
+
+
+def test_a_damaged_block_is_computed_again(tmp_path):
+    with pytest.raises(PulledPlugError):
+        embed(tmp_path / "v.npz", sentences=interrupted(17))
+    (tmp_path / "v.npz.partial" / "000001.npz").write_bytes(b"torn")
+    embed(tmp_path / "v.npz")
+    embed(tmp_path / "again.npz")
+    assert (tmp_path / "v.npz").read_bytes() == (tmp_path / "again.npz").read_bytes()
+
+
+def test_carry_in_a_file_is_carry_in_one_call(tmp_path):
+    model = tiny.model(state="carry", batch_rows=3)
+    embed(tmp_path / "v.npz", model=model)
+    found = read_back(tmp_path / "v.npz")
+    for number, vectors in enumerate(model.embed([sentence.tokens for sentence in SENTENCES])):
+        np.testing.assert_allclose(found[number], vectors, atol=1e-6)
+
+
+def test_progress_is_told_every_token(tmp_path):
+    told = []
+    embed(tmp_path / "v.npz", advance=told.append)
+    assert sum(told) == sum(len(sentence.tokens) for sentence in SENTENCES)
+    assert len(told) > 3
+
+
+def test_an_output_that_exists_is_kept_and_overwritten_only_when_asked(tmp_path):
+    (tmp_path / "v.npz").write_text("precious")
+    with pytest.raises(OutputError, match="exists"):
+        embed(tmp_path / "v.npz")
+    assert (tmp_path / "v.npz").read_text() == "precious"
+    embed(tmp_path / "v.npz", overwrite=True)
+    assert len(read_back(tmp_path / "v.npz")) == len(SENTENCES)
+
+
+def test_an_unknown_ending_is_refused_before_any_work(tmp_path):
+    with pytest.raises(ConfigError, match=r"'\.txt'"):
+        embed(tmp_path / "v.txt", sentences=interrupted(0))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_sentence_at_all_leaves_nothing(tmp_path):
+    with pytest.raises(DataError, match="no sentence"):
+        embed(tmp_path / "v.npz", sentences=[])
+    assert list(tmp_path.iterdir()) == []

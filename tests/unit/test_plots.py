@@ -1,0 +1,52 @@
+"""Pictures: they are drawn, the same numbers give the same bytes, and other endings are refused."""
+
+import pytest
+
+from stelmo import plots as pictures
+from stelmo.errors import OutputError
+
+SERIES = {"forward": [(1, 10.0), (2, 5.0)], "backward": [(1, 12.0), (2, 6.0)]}
+
+
+def draw(path, **options):
+    pictures.lines(path, SERIES, x="tokens", y="perplexity", title="a run", **options)
+    return path.read_bytes()
+
+
+def test_lines_have_their_names(tmp_path):
+    content = draw(tmp_path / "a.svg", log_y=True)
+    assert content.startswith(b"<?xml")
+    for word in (b"tokens", b"perplexity", b"a run", b"forward", b"backward"):
+        assert word in content
+
+
+def test_on_a_logarithmic_axis_stands_what_was_measured(tmp_path):
+    pictures.lines(tmp_path / "a.svg", {"a": [(2, 1.0), (50, 2.0)]}, x="%", y="score", title="", log_x=True)
+    content = (tmp_path / "a.svg").read_text()
+    assert "<!-- 2 -->" in content
+    assert "<!-- 50 -->" in content
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_the_same_numbers_give_the_same_bytes(ending, tmp_path):
+    assert draw(tmp_path / f"a.{ending}") == draw(tmp_path / f"b.{ending}")
+
+
+def test_bars_have_their_names_and_values(tmp_path):
+    pictures.bars(tmp_path / "b.svg", {"one": 1.5, "two": 20_000}, x="tokens a second", title="speed")
+    content = (tmp_path / "b.svg").read_text()
+    for word in ("one", "two", "1.5", "2e+04", "speed"):
+        assert word in content
+
+
+def test_shades_carry_their_numbers(tmp_path):
+    rows = {"SRL, input": [0.2, 0.5, 0.3], "NER, input": [0.29, 0.36, 0.35]}
+    pictures.heat(tmp_path / "h.svg", rows, x="layer", title="weights")
+    content = (tmp_path / "h.svg").read_text()
+    for word in ("SRL, input", "NER, input", "0.50", "0.36", "layer", "weights"):
+        assert word in content
+
+
+def test_another_ending_is_refused(tmp_path):
+    with pytest.raises(OutputError, match=r"a picture ends in \.svg or \.png"):
+        draw(tmp_path / "a.gif")
