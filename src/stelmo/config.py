@@ -263,6 +263,23 @@ class TrainSettings(Settings):
 BUDGETS = ("epochs", "tokens", "time")
 
 
+class VectorSettings(Settings):
+    """How a biLM starts from static word vectors (`--vectors`)."""
+
+    dimensions: Positive | None = Field(
+        None, description="dimensions of the vectors to use; unset: all, or their main directions where P is smaller"
+    )
+    words: Positive = Field(100_000, description="most frequent words of the corpus that the encoder learns to spell")
+    steps: Positive = Field(3000, description="steps of the spelling lesson")
+    batch: Positive = Field(512, description="words drawn in a step of the lesson")
+    lr: float = Field(0.003, gt=0, allow_inf_nan=False, description="peak learning rate of the lesson")
+    scale: float = Field(1.0, gt=0, allow_inf_nan=False, description="standard deviation of the encoder's outputs")
+    rows: float = Field(0.25, gt=0, allow_inf_nan=False, description="standard deviation of the softmax's rows")
+    least_known: float = Field(
+        0.1, ge=0, le=1, description="share of the corpus's running words that must have a vector"
+    )
+
+
 class TaskSettings(Settings):
     """How a task's network is trained; of what size it is, each task says itself."""
 

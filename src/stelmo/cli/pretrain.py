@@ -21,7 +21,7 @@ STOPPED = 130
 
 def _settings() -> str:
     names = ", ".join(name for name in TrainSettings.model_fields)
-    return f"One setting, again and again: {names}; lstm.cells, input.filters …"
+    return f"One setting, again and again: {names}; lstm.cells, input.filters, vectors.steps …"
 
 
 def pretrain(
@@ -30,6 +30,14 @@ def pretrain(
     to: Annotated[Path, typer.Option(help="Run folder; the same command again goes on where it stopped.")],
     settings: Annotated[Path | None, typer.Option(help="TOML file of settings, over the preset's.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=_settings())] = None,
+    vectors: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Start from static word vectors: GloVe, word2vec (text or binary), fastText .vec, a folder of "
+            "words.txt and .npy, or `trained` (word2vec on the corpus itself).",
+        ),
+    ] = None,
 ) -> None:
     """A corpus → a bidirectional language model.
 
@@ -44,6 +52,7 @@ def pretrain(
     plan = presets.plan(preset, settings, set_ or (), vocabulary=len(corpus.vocabulary))
     try:
         with watching() as watch:
+            plan = presets.with_vectors(plan, vectors, corpus, watch.say)
             outcome = training.pretrain(plan, corpus, to, watch)
     except KeyboardInterrupt:  # before the first step, or for the second time
         screen.complain("interrupted; the same command goes on from the last checkpoint")
@@ -83,6 +92,9 @@ class _Watch:
 
     def step(self, report: "Report") -> None:
         self._tell("training", report.share, _figures(report))
+
+    def stage(self, label: str, share: float, figures: str) -> None:
+        self._tell(label, share, figures)
 
     def say(self, message: str) -> None:
         screen.note(message)

@@ -11,20 +11,19 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Generator, Tensor
+from torch import Tensor
 
 from stelmo.config import ModelConfig, TrainSettings
 from stelmo.corpus.windows import Sentences, Streams, Window
 from stelmo.errors import ConfigError
 from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
 from stelmo.ops.losses import merge
 from stelmo.train import gradients
 from stelmo.train.batches import Batches
 from stelmo.train.optimizers import Optimizer
 from stelmo.train.sampling import Negatives, negatives
-from stelmo.train.start import Start
+from stelmo.train.start import Start, random_softmax
 from stelmo.train.step import StepBuffers, StepResult, step
 from stelmo.train.world import World, local_device
 
@@ -55,7 +54,7 @@ class Learner:
         _refuse_uneven_parts(len(self._rows), settings.accumulate)
         dtype = torch.float64 if settings.precision == "float64" else torch.float32
         self.bilm = BiLM(config).reset(settings.seed).to(self.device, dtype)
-        self.softmax = _softmax(words, config, settings.seed).to(self.device, dtype)
+        self.softmax = random_softmax(words, config, settings.seed).to(self.device, dtype)
         if start is not None:
             self._begin(start)
         self._optimizer = Optimizer(self.bilm, self.softmax, settings)
@@ -170,12 +169,6 @@ def sampled_words(settings: TrainSettings, words: int) -> int:
     if settings.negatives == "all" or settings.negatives > words // 2:
         return 0
     return settings.negatives
-
-
-def _softmax(words: int, config: ModelConfig, seed: int) -> Softmax:
-    softmax = Softmax(words, config.lstm.projection)
-    softmax.reset(Generator().manual_seed(seed + 1))  # not the numbers the biLM began with
-    return softmax
 
 
 def _under(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

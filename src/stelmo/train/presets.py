@@ -5,15 +5,26 @@ architecture behind their part (`lstm.cells`, `input.filters`).
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from stelmo.config import BUDGETS, CharInput, CodePointInput, LstmConfig, ModelConfig, TrainSettings, WordInput, parse
+from stelmo.config import (
+    BUDGETS,
+    CharInput,
+    CodePointInput,
+    LstmConfig,
+    ModelConfig,
+    TrainSettings,
+    VectorSettings,
+    WordInput,
+    parse,
+)
+from stelmo.corpus.folder import Corpus
 from stelmo.errors import ConfigError
-from stelmo.train.start import Start
+from stelmo.train.start import Start, WarmStart, read_vectors
 
 Layer = Mapping[str, Any]
 
@@ -23,7 +34,9 @@ class Plan(NamedTuple):
 
     model: ModelConfig
     train: TrainSettings
-    start: Start | None = None  # unset: from chance
+    start: Start | None = None  # unset: random weights
+    warm: WarmStart | None = None  # static vectors to start from
+    vectors: VectorSettings | None = None  # what was set for them; None: nothing
 
 
 def _architecture(
@@ -82,9 +95,22 @@ def plan(preset: str, file: Path | None = None, words: Iterable[str] = (), vocab
     model = {part: values.pop(part) for part in ("input", "lstm")}
     if model["input"].get("kind") == "words" and vocabulary is not None:
         model["input"] = {"words": vocabulary} | model["input"]
+    vectors = values.pop("vectors", None)
     return Plan(
-        parse(ModelConfig, model, "settings", ConfigError), parse(TrainSettings, values, "settings", ConfigError)
+        parse(ModelConfig, model, "settings", ConfigError),
+        parse(TrainSettings, values, "settings", ConfigError),
+        vectors=None if vectors is None else parse(VectorSettings, vectors, "settings: vectors", ConfigError),
     )
+
+
+def with_vectors(plan: Plan, source: str | None, corpus: Corpus, say: Callable[[str], None]) -> Plan:
+    """The plan, starting from the static vectors of `source` where it is given."""
+    if source is None:
+        if plan.vectors is not None:
+            raise ConfigError("vectors.*: these settings require --vectors FILE (or --vectors trained)")
+        return plan
+    settings = plan.vectors or VectorSettings()
+    return plan._replace(warm=read_vectors(source, corpus, settings, plan.model.lstm.projection, say))
 
 
 def overridden(values: Layer, file: Path | None = None, words: Iterable[str] = ()) -> dict[str, Any]:
@@ -140,6 +166,7 @@ def _part_over(old: Any, new: Any) -> Any:
 _PARTS: dict[str, tuple[type[BaseModel], ...]] = {
     "input": (CharInput, WordInput, CodePointInput),
     "lstm": (LstmConfig,),
+    "vectors": (VectorSettings,),
 }
 
 

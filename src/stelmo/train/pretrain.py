@@ -31,6 +31,7 @@ from stelmo.train.ledger import Best, Ledger
 from stelmo.train.presets import Plan
 from stelmo.train.schedule import schedule
 from stelmo.train.signals import stop_asked
+from stelmo.train.start import Start, WarmStart, warm_start
 from stelmo.train.validation import validate
 from stelmo.train.watch import Report, Silence, Watch
 from stelmo.train.world import World, join, local_device
@@ -62,6 +63,8 @@ def pretrain(plan: Plan, corpus: Corpus, to: Path, watch: Watch | None = None, w
         world.rows(plan.train.batch)  # refused before anything is written
         world.lead(lambda: stack.enter_context(run.held()))
         world.lead(lambda: run.start(_about(plan, corpus), FREE))
+        if plan.warm is not None:
+            plan = plan._replace(start=_warm_start(plan, plan.warm, corpus, run, world, listener))
         stop = stack.enter_context(stop_asked())
         return Pretraining(plan, corpus, run, world, listener, stop).run()
 
@@ -289,4 +292,21 @@ def _about(plan: Plan, corpus: Corpus) -> dict[str, Any]:
         "train": plan.train.model_dump(mode="json"),
         "corpus": corpus.fingerprint(),
         **({"start": plan.start.fingerprint} if plan.start else {}),
+        **({"vectors": plan.warm.about()} if plan.warm else {}),
     }
+
+
+def _warm_start(plan: Plan, warm: WarmStart, corpus: Corpus, run: Run, world: World, watch: Watch) -> Start | None:
+    """Rank 0 gives the spelling lesson; the others read its last checkpoint. A run that has begun needs neither."""
+    if world.lead(lambda: run.newest(watch.say)) is not None:
+        return None
+
+    def started() -> Start:
+        def advance(share: float, figures: str) -> None:
+            watch.stage("learning to spell", share, figures)
+
+        return warm_start(warm, plan.model, plan.train.seed, corpus, run, watch.say, advance)
+
+    found: list[Start] = []
+    world.lead(lambda: found.append(started()))
+    return found[0] if found else started()

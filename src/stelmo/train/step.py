@@ -85,13 +85,13 @@ def step(
     drop = Dropout(dropout, seed)
     if reference:
         return _reference_step(bilm, softmax, batch, state, negatives, scale, drop)
-    words = _Words(bilm, batch.ids_U)
+    words = EncodedWords(bilm, batch.ids_U)
     with torch.autocast(batch.ids_U.device.type, enabled=False):  # of lower precision are the encoder's products alone
         window = _Window(bilm, words.x_UP, batch, state, drop, buffers or StepBuffers())
         return _learned(words, window, _Head(softmax, negatives, scale / 2))
 
 
-def _learned(words: "_Words", window: "_Window", head: "_Head") -> StepResult:
+def _learned(words: "EncodedWords", window: "_Window", head: "_Head") -> StepResult:
     found = side_by_side(partial(window.both_ways, head), DIRECTIONS, words.x_UP.device)
     for direction in found:
         _add(direction.trained, direction.gradients)
@@ -104,15 +104,15 @@ def _learned(words: "_Words", window: "_Window", head: "_Head") -> StepResult:
 @torch.no_grad()
 def outputs(bilm: BiLM, batch: Batch, state: State, buffers: StepBuffers | None = None) -> tuple[Tensor, State]:
     """What the softmax reads, (2, T, B, P), without dropout and gradient; and the state behind the window."""
-    words = _Words(bilm, batch.ids_U)
+    words = EncodedWords(bilm, batch.ids_U)
     window = _Window(bilm, words.x_UP, batch, state, Dropout(), buffers or StepBuffers())
     with torch.autocast(batch.ids_U.device.type, enabled=False):
         found = side_by_side(window.forward, DIRECTIONS, words.x_UP.device)
     return torch.stack([h_TBP for h_TBP, _ in found]), _joined([end for _, end in found])
 
 
-class _Words:
-    """The token vectors of distinct words; each thread encodes some of them."""
+class EncodedWords:
+    """The encoder's outputs for distinct words; each thread encodes some of them."""
 
     def __init__(self, bilm: BiLM, ids_U: Tensor) -> None:
         self._bilm, self._ids_U, self._trained = bilm, ids_U, _trained(bilm.encoder)

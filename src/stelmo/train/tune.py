@@ -11,12 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import torch
-
 from stelmo.config import CodePointInput, ModelConfig, TrainSettings, WordInput, parse
 from stelmo.corpus.folder import Corpus
-from stelmo.corpus.windows import BEGIN, END
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.formats import models
 from stelmo.model.softmax import Softmax
@@ -25,7 +21,7 @@ from stelmo.store.saved import SavedModel
 from stelmo.train.ledger import Best
 from stelmo.train.presets import Layer, Plan, overridden
 from stelmo.train.pretrain import Outcome, pretrain
-from stelmo.train.start import Start
+from stelmo.train.start import Start, log_frequencies, type_counts
 from stelmo.train.watch import Watch
 from stelmo.train.world import join, local_device
 
@@ -104,13 +100,9 @@ def _own_softmax(saved: SavedModel, corpus: Corpus, new_softmax: bool) -> Softma
 
 def unigram_softmax(corpus: Corpus, config: ModelConfig) -> Softmax:
     """Knows how frequent each word is, and nothing of its context: the weights are zero."""
-    types = len(corpus.targets_S)
-    counts_S = sum((np.bincount(shard.types_N, minlength=types) for shard in corpus.train), np.zeros(types))
-    counts_S[[BEGIN, END]] = corpus.manifest.train.sentences
-    counts_V = np.bincount(corpus.targets_S, counts_S, len(corpus.vocabulary)) + 1.0
-    softmax = Softmax(len(counts_V), config.lstm.projection).requires_grad_(False)
+    softmax = Softmax(len(corpus.vocabulary), config.lstm.projection).requires_grad_(False)
     softmax.weight.zero_()
-    softmax.bias.copy_(torch.from_numpy(np.log(counts_V / counts_V.sum())))
+    softmax.bias.copy_(log_frequencies(corpus, type_counts(corpus)))
     return softmax
 
 

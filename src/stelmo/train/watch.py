@@ -23,11 +23,16 @@ class Watch(Protocol):
 
     def step(self, report: Report) -> None: ...
 
+    def stage(self, label: str, share: float, figures: str) -> None: ...
+
     def say(self, message: str) -> None: ...
 
 
 class Silence:
     def step(self, report: Report) -> None:
+        """Nobody is listening."""
+
+    def stage(self, label: str, share: float, figures: str) -> None:
         """Nobody is listening."""
 
     def say(self, message: str) -> None:
