@@ -211,8 +211,11 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 class TrainSettings(Settings):
     """How a biLM is trained. Steps are never asked for: they follow from the budget, the batch and the corpus."""
 
-    optimizer: Literal["adagrad", "adam", "adamw"] = Field("adam", description="adagrad is the paper's")
-    lr: float = Field(0.003, gt=0, allow_inf_nan=False, description="learning rate at its height")
+    optimizer: Literal["adagrad", "adam", "adamw", "muon"] = Field(
+        "adam", description="adagrad is the paper's; muon: Muon for the LSTMs' matrices, Adam for the rest"
+    )
+    lr: float = Field(0.003, gt=0, allow_inf_nan=False, description="peak learning rate")
+    matrix_lr: float = Field(0.01, gt=0, allow_inf_nan=False, description="peak learning rate of Muon's matrices")
     accumulator: float = Field(1.0, ge=0, allow_inf_nan=False, description="what Adagrad's sums of squares start at")
     weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False, description="of AdamW")
     warmup: float = Field(0.0, ge=0, description="steps until the height; below 1: a share of the budget")

@@ -12,12 +12,12 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import nn
 
+from stelmo.interrupts import stop_asked
 from stelmo.store import runs
 from stelmo.store.runs import Run
 from stelmo.tasks import batches
 from stelmo.tasks.table import Example, Prediction, Task
 from stelmo.tasks.training import Training
-from stelmo.train.signals import stop_asked
 
 
 class Report(NamedTuple):

@@ -18,6 +18,7 @@ from stelmo.corpus.folder import Corpus
 from stelmo.corpus.windows import Sentences
 from stelmo.errors import OutputError
 from stelmo.formats import models
+from stelmo.interrupts import stop_asked
 from stelmo.store import runs
 from stelmo.store.folder import FORMAT
 from stelmo.store.runs import Run
@@ -30,7 +31,6 @@ from stelmo.train.learner import Learner, Losses, sampled_words
 from stelmo.train.ledger import Best, Ledger
 from stelmo.train.presets import Plan
 from stelmo.train.schedule import schedule
-from stelmo.train.signals import stop_asked
 from stelmo.train.start import Start, WarmStart, warm_start
 from stelmo.train.validation import validate
 from stelmo.train.watch import Report, Silence, Watch

@@ -7,7 +7,7 @@ import torch
 from stelmo.config import TrainSettings
 from stelmo.model.softmax import Softmax
 from stelmo.ops.losses import RowGradient
-from stelmo.train.optimizers import Optimizer
+from stelmo.train.optimizers import MOMENTUM, MUON_SIZE, Optimizer, is_lstm_matrix, orthogonalised
 
 V, P, LR = 12, 3, 0.05
 DENSE = {
@@ -71,7 +71,7 @@ def test_rows_without_a_gradient_stay_as_they_are(name):
     assert changed.nonzero()[:, 0].tolist() == [2, 7]
 
 
-@pytest.mark.parametrize("name", DENSE)
+@pytest.mark.parametrize("name", [*DENSE, "muon"])
 def test_what_it_remembers_can_be_put_into_another(name):
     def trained(first, last, memory=None, start=None):
         softmax, bilm = head(), tiny.bilm(dtype=torch.float64)
@@ -92,3 +92,42 @@ def test_what_it_remembers_can_be_put_into_another(name):
     for found, expected in zip(resumed, whole, strict=True):
         assert found.keys() == expected.keys()
         assert all(torch.equal(found[key], expected[key]) for key in expected)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 9), (2, 9, 4), (1, 6, 6)])
+def test_an_orthogonalised_matrix_has_its_directions_and_singular_values_near_one(shape):
+    matrices = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    left, _, right = torch.linalg.svd(matrices, full_matrices=False)
+    values = left.transpose(1, 2) @ orthogonalised(matrices) @ right.transpose(1, 2)  # U^T X V is diagonal
+    diagonal = values.diagonal(dim1=1, dim2=2)
+    torch.testing.assert_close(values, torch.diag_embed(diagonal), rtol=0, atol=1e-9)
+    assert diagonal.min() > 0.6
+    assert diagonal.max() < 1.3
+
+
+def test_orthogonalising_does_not_depend_on_the_scale_and_a_matrix_of_zeros_stays_zero():
+    matrices = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    torch.testing.assert_close(orthogonalised(matrices), orthogonalised(1e6 * matrices))
+    assert not orthogonalised(torch.zeros(1, 3, 5)).any()
+
+
+def test_muon_moves_every_gate_of_the_lstms_by_its_own_orthogonal_matrix_and_nothing_else():
+    bilm, softmax = tiny.bilm(dtype=torch.float64), head()
+    before = {name: tensor.clone() for name, tensor in bilm.state_dict().items()}
+    stepping = optimizer("muon", softmax, bilm)
+    generator = torch.Generator().manual_seed(2)
+    for name, parameter in bilm.named_parameters():
+        parameter.grad = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+        if not is_lstm_matrix(name):
+            parameter.grad.zero_()
+    stepping.step(gradient(1, [2]), LR, 1)
+    rate = LR * TrainSettings(epochs=1).matrix_lr / TrainSettings(epochs=1).lr
+    for name, parameter in bilm.named_parameters():
+        moved = before[name] - parameter.detach()
+        assert bool(moved.any()) == is_lstm_matrix(name), name
+    kernel = bilm.lstm_forward[0].kernel
+    rows, columns = len(kernel) // 2, kernel.shape[1] // 4
+    moved = (before["lstm_forward.0.kernel"] - kernel.detach())[:rows, columns : 2 * columns]
+    block = kernel.grad[:rows, columns : 2 * columns] * (1 - MOMENTUM + MOMENTUM * (1 - MOMENTUM))
+    size = rate * MUON_SIZE * max(rows, columns) ** 0.5
+    torch.testing.assert_close(moved, size * orthogonalised(block[None])[0])

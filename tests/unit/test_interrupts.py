@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from stelmo.train.signals import stop_asked
+from stelmo.interrupts import stop_asked
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
