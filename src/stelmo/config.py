@@ -273,7 +273,7 @@ class VectorSettings(Settings):
         None, description="dimensions of the vectors to use; unset: all, or their main directions where P is smaller"
     )
     words: Positive = Field(100_000, description="most frequent words of the corpus that the encoder learns to spell")
-    steps: Positive = Field(3000, description="steps of the spelling lesson")
+    steps: Positive = Field(2000, description="steps of the spelling lesson; a tenth of them for a model's new softmax")
     batch: Positive = Field(512, description="words drawn in a step of the lesson")
     lr: float = Field(0.003, gt=0, allow_inf_nan=False, description="peak learning rate of the lesson")
     scale: float = Field(1.0, gt=0, allow_inf_nan=False, description="standard deviation of the encoder's outputs")

@@ -19,6 +19,16 @@ EXAMPLE = "Example: `stelmo pretrain laptop --data corpus --to run --set time=8h
 STOPPED = 130
 
 
+StaticVectors = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Start from static word vectors: GloVe, word2vec (text or binary), fastText .vec, a folder of words.txt "
+        "and .npy, or `trained` (word2vec on the corpus itself). Of a tuned model: for its new softmax.",
+    ),
+]
+
+
 def _settings() -> str:
     names = ", ".join(name for name in TrainSettings.model_fields)
     return f"One setting, again and again: {names}; lstm.cells, input.filters, vectors.steps …"
@@ -30,14 +40,7 @@ def pretrain(
     to: Annotated[Path, typer.Option(help="Run folder; the same command again goes on where it stopped.")],
     settings: Annotated[Path | None, typer.Option(help="TOML file of settings, over the preset's.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=_settings())] = None,
-    vectors: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Start from static word vectors: GloVe, word2vec (text or binary), fastText .vec, a folder of "
-            "words.txt and .npy, or `trained` (word2vec on the corpus itself).",
-        ),
-    ] = None,
+    vectors: StaticVectors = None,
 ) -> None:
     """A corpus → a bidirectional language model.
 

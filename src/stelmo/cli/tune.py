@@ -7,7 +7,7 @@ import typer
 
 from stelmo.cli import rows, screen
 from stelmo.cli.models import OptionsFile, SoftmaxFile, VocabularyFile
-from stelmo.cli.pretrain import STOPPED, watching
+from stelmo.cli.pretrain import STOPPED, StaticVectors, watching
 from stelmo.config import CodePointInput, TrainSettings
 from stelmo.errors import ConfigError
 
@@ -33,6 +33,7 @@ def tune(
     set_softmax: Annotated[
         list[str] | None, typer.Option("--set-softmax", metavar="NAME=VALUE", help="For the softmax learned first.")
     ] = None,
+    vectors: StaticVectors = None,
     options: OptionsFile = None,
     vocabulary: VocabularyFile = None,
     softmax: SoftmaxFile = None,
@@ -53,7 +54,7 @@ def tune(
             "--hdf5: the published layout has no code points; leave it out, `stelmo convert --to efml` does"
         )
     with watching() as watch:
-        tuned = tuning.tune(saved, shards.read(data), to, chosen, watch, new_softmax=new_softmax)
+        tuned = tuning.tune(saved, shards.read(data), to, chosen, watch, new_softmax=new_softmax, vectors=vectors)
     _refuse_unfinished(tuned)
     if tuned.outcome.first:
         _tell(tuned, to)

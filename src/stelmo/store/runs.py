@@ -196,7 +196,7 @@ def make(folder: Path) -> None:
 
 def _left_early(name: str) -> bool:
     """What a process leaves that was killed before the run had its settings."""
-    return name in (".lock", "checkpoints", SOFTMAX) or re.fullmatch(r"\..*\.partial.*", name) is not None
+    return name in (".lock", "checkpoints", "warm-start", SOFTMAX) or re.fullmatch(r"\..*\.partial.*", name) is not None
 
 
 def note_or_compare(note: Path, about: Mapping[str, Any], free: frozenset[str] = frozenset()) -> None:

@@ -23,7 +23,7 @@ from stelmo.train import gradients
 from stelmo.train.batches import Batches
 from stelmo.train.optimizers import Optimizer
 from stelmo.train.sampling import Negatives, negatives
-from stelmo.train.start import Start, random_softmax
+from stelmo.train.start import Start, random_softmax, sampled_words
 from stelmo.train.step import StepBuffers, StepResult, step
 from stelmo.train.world import World, local_device
 
@@ -162,13 +162,6 @@ class Learner:
         if self.settings.precision not in halves:
             return nullcontext()
         return torch.autocast(self.device.type, halves[self.settings.precision])
-
-
-def sampled_words(settings: TrainSettings, words: int) -> int:
-    """How many words are drawn a step; 0 means the full softmax, also where more than half would be drawn."""
-    if settings.negatives == "all" or settings.negatives > words // 2:
-        return 0
-    return settings.negatives
 
 
 def _under(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -24,7 +24,8 @@ from stelmo.config import (
 )
 from stelmo.corpus.folder import Corpus
 from stelmo.errors import ConfigError
-from stelmo.train.start import Start, WarmStart, read_vectors
+from stelmo.train.start import Start
+from stelmo.train.warm_start import WarmStart, read_vectors
 
 Layer = Mapping[str, Any]
 

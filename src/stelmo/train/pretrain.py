@@ -27,12 +27,13 @@ from stelmo.train import curve, tensorboard
 from stelmo.train.batches import Batches, word_ids
 from stelmo.train.clock import Clock
 from stelmo.train.fit import refuse_misfit
-from stelmo.train.learner import Learner, Losses, sampled_words
+from stelmo.train.learner import Learner, Losses
 from stelmo.train.ledger import Best, Ledger
 from stelmo.train.presets import Plan
 from stelmo.train.schedule import schedule
-from stelmo.train.start import Start, WarmStart, warm_start
+from stelmo.train.start import Start, sampled_words
 from stelmo.train.validation import validate
+from stelmo.train.warm_start import WarmStart, warm_start
 from stelmo.train.watch import Report, Silence, Watch
 from stelmo.train.world import World, join, local_device
 

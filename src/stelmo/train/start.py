@@ -1,48 +1,21 @@
-"""What a training run starts from: random weights, a model (`tune`), or static word vectors.
+"""What a training run starts from, unless it is random weights: a model (`tune`) or static vectors (`warm_start`).
 
-With static vectors, before the first step,
-
-  the encoder   learns to spell: for the frequent words of the corpus it regresses the vectors, centred and scaled,
-                on its first D outputs; a word-id model copies them into its table
-  the softmax   takes them as the first D columns of its rows, and the words' log frequencies as its bias
-
-and the LSTMs start from random weights as always. D columns of the vectors, P projection, S types, V vocabulary,
-U words of one step.
+S types, V words of the vocabulary.
 """
 
-import hashlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from stelmo.config import ModelConfig, VectorSettings, WordInput
+from stelmo.config import ModelConfig, TrainSettings
 from stelmo.corpus.folder import Corpus
 from stelmo.corpus.windows import BEGIN, END
-from stelmo.errors import ConfigError, DataError
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
-from stelmo.store import runs, static, word2vec
-from stelmo.store.runs import Run
-from stelmo.store.static import StaticVectors
 from stelmo.text.codepoints import Alphabet
-from stelmo.text.vocabulary import Vocabulary
-from stelmo.train.batches import word_ids
-from stelmo.train.step import EncodedWords
-from stelmo.train.word2vec import TRAINED, train_vectors
-
-FOLDER = "warm-start"  # inside the run: the spelling lesson's checkpoints and, for `trained`, the vectors
-MARKERS = 2  # types 0 and 1 are <S> and </S>
-UNUSED_OUTPUTS = 0.01  # weight of the penalty that keeps the encoder's other outputs small
-SAVE_EVERY = 500  # steps of the lesson between checkpoints
-
-Matrix = NDArray[np.float32]
-Say = Callable[[str], None]
-Advance = Callable[[float, str], None]  # told the share of the lesson that is done, and figures to show
 
 
 class Start(NamedTuple):
@@ -77,229 +50,8 @@ def log_frequencies(corpus: Corpus, counts_S: NDArray[np.float64]) -> Tensor:
     return torch.from_numpy(np.log(counts_V / counts_V.sum()))
 
 
-class WordVectors:
-    """The static vectors of a corpus's words, centred and scaled to unit variance; D columns.
-
-    Centre and scale are means over the words, weighted by the square roots of their counts, as the lesson draws them.
-    """
-
-    def __init__(self, corpus: Corpus, vectors: StaticVectors, settings: VectorSettings, projection: int) -> None:
-        self.counts_S = type_counts(corpus)
-        frequent = np.arange(MARKERS, min(len(self.counts_S), MARKERS + settings.words))
-        frequent = frequent[self.counts_S[frequent] > 0]
-        words = corpus.words.words(frequent)
-        rows = [vectors.row(word) for word in words]
-        known = np.array([row is not None for row in rows], bool)
-        _refuse_unknown_words(known, self.counts_S[frequent], settings)
-        self.words = [word for word, found in zip(words, known, strict=True) if found]
-        self.chances_U = np.sqrt(self.counts_S[frequent[known]])
-        self.chances_U /= self.chances_U.sum()
-        chosen_UD = vectors.vectors_VD[[row for row in rows if row is not None]].astype(np.float64)
-        self._mean_D = self.chances_U @ chosen_UD
-        self._basis_DD = self._columns(chosen_UD - self._mean_D, settings.dimensions, projection)
-        targets_UD = (chosen_UD - self._mean_D) @ self._basis_DD
-        self._deviation = float(np.sqrt((self.chances_U @ targets_UD**2).mean()))
-        if not self._deviation > 1e-12 * np.abs(chosen_UD).max():
-            raise DataError("--vectors: the vectors of this corpus's words are all the same; expected word vectors")
-        self.targets_UD = self._scaled(chosen_UD)
-        self.share = float(self.counts_S[frequent[known]].sum() / self.counts_S[MARKERS:].sum())
-        self._vectors = vectors
-
-    @property
-    def width(self) -> int:
-        return int(self._basis_DD.shape[1])
-
-    def of_vocabulary(self, vocabulary: Vocabulary) -> tuple[NDArray[np.int64], Matrix]:
-        """The numbers of the words that have a vector, and their vectors."""
-        rows = [self._vectors.row(word) for word in vocabulary.words]
-        known = [(number, row) for number, row in enumerate(rows) if row is not None]
-        numbers = np.array([number for number, _ in known], np.int64)
-        return numbers, self._scaled(self._vectors.vectors_VD[[row for _, row in known]])
-
-    def _columns(self, centred_UD: NDArray[np.float64], asked: int | None, projection: int) -> NDArray[np.float64]:
-        """(width, D) of orthonormal columns: the identity, or the main directions where there are too many columns."""
-        width = centred_UD.shape[1]
-        columns = min(asked or width, projection)
-        if columns == width:
-            return np.eye(width)
-        covariance_DD = (centred_UD * self.chances_U[:, None]).T @ centred_UD
-        return np.linalg.eigh(covariance_DD)[1][:, ::-1][:, :columns]
-
-    def _scaled(self, vectors_UD: NDArray[Any]) -> Matrix:
-        return np.asarray((vectors_UD - self._mean_D) @ self._basis_DD / self._deviation, np.float32)
-
-
-def _refuse_unknown_words(known: NDArray[np.bool_], counts: NDArray[np.float64], settings: VectorSettings) -> None:
-    share = float(counts[known].sum() / max(1.0, counts.sum()))
-    if not known.any() or share < settings.least_known:
-        raise DataError(
-            f"--vectors: they know {share:.1%} of the running words of this corpus, expected at least "
-            f"{settings.least_known:.0%}; are they of another language? Take others, or allow it with "
-            "--set vectors.least_known=0"
-        )
-
-
-class WarmStart(NamedTuple):
-    """Static vectors to start from, and how. `digest` decides whether an interrupted run may resume."""
-
-    vectors: StaticVectors | None  # None: trained on the corpus when they are first needed
-    settings: VectorSettings
-    digest: str
-
-    def about(self) -> dict[str, Any]:
-        """As run.json keeps it."""
-        return {**self.settings.model_dump(mode="json"), "digest": self.digest}
-
-
-def read_vectors(source: str, corpus: Corpus, settings: VectorSettings, projection: int, say: Say) -> WarmStart:
-    """A file or folder of static vectors, or `trained`: word2vec on the corpus itself."""
-    if source == TRAINED:
-        return WarmStart(None, settings, TRAINED)
-    types = corpus.words.words(range(MARKERS, len(corpus.words)))
-    vectors = static.read(source, set(types) | set(corpus.vocabulary.words))
-    asked, width = settings.dimensions, vectors.width
-    if asked is not None and asked > width:
-        raise ConfigError(f"vectors.dimensions is {asked}, but {source} has {width}; ask for {width} or fewer")
-    if min(asked or width, projection) < width:
-        kept = min(asked or width, projection)
-        say(f"{source}: {width} dimensions; the {kept} main directions are used (the projection has {projection})")
-    digest = hashlib.sha256("\n".join(vectors.words).encode())
-    digest.update(np.ascontiguousarray(vectors.vectors_VD).data)
-    return WarmStart(vectors, settings, digest.hexdigest()[:32])
-
-
-def warm_start(
-    warm: WarmStart, config: ModelConfig, seed: int, corpus: Corpus, run: Run, say: Say, advance: Advance
-) -> Start:
-    """The start from static vectors; interrupted, the same call resumes from the lesson's last checkpoint."""
-    vectors = warm.vectors or _trained_once(corpus, run.path / FOLDER / "vectors.bin", say)
-    found = WordVectors(corpus, vectors, warm.settings, config.lstm.projection)
-    say(
-        f"warm start: {len(found.words):,} of the {min(warm.settings.words, len(corpus.words) - MARKERS):,} most "
-        f"frequent words have a vector ({found.share:.1%} of the running words); {found.width} of "
-        f"{config.lstm.projection} outputs"
-    )
-    bilm = BiLM(config).reset(seed)
-    if isinstance(config.input, WordInput):
-        _fill_table(bilm, found, corpus.vocabulary, warm.settings.scale)
-    else:
-        Lesson(bilm, found, warm.settings, seed, word_ids(config, corpus.vocabulary)).run(run, say, advance)
-    softmax = random_softmax(len(corpus.vocabulary), config, seed)
-    numbers, vectors_UD = found.of_vocabulary(corpus.vocabulary)
-    softmax.weight[numbers, : found.width] = torch.from_numpy(vectors_UD * warm.settings.rows)
-    softmax.bias.copy_(log_frequencies(corpus, found.counts_S))
-    return Start(bilm, softmax, False, None, warm.digest)
-
-
-def _trained_once(corpus: Corpus, path: Path, say: Say) -> StaticVectors:
-    """Vectors trained on the corpus, kept in a file so that a resumed run finds them."""
-    if not path.is_file():
-        runs.make(path.parent)
-        found = train_vectors(_Text(corpus), say, min_count=5)
-        rows = [
-            (word, row_D) for word, row_D in zip(found.words, found.vectors_VD, strict=True) if word2vec.writable(word)
-        ]
-        word2vec.write(path, len(rows), found.width, rows)
-    return static.read(path)
-
-
-class _Text:
-    """The training sentences as words; may be read several times."""
-
-    def __init__(self, corpus: Corpus) -> None:
-        self._words = corpus.words.words(range(len(corpus.words)))
-        self._shards = corpus.train
-
-    def __iter__(self) -> Iterator[list[str]]:
-        for types_N, ends_S in self._shards:
-            start = 0
-            for end in ends_S.tolist():
-                yield [self._words[number] for number in types_N[start:end].tolist()]
-                start = end
-
-
-@torch.no_grad()
-def _fill_table(bilm: BiLM, found: WordVectors, vocabulary: Vocabulary, scale: float) -> None:
-    numbers, vectors_UD = found.of_vocabulary(vocabulary)
-    bilm.encoder.table[numbers, : found.width] = torch.from_numpy(vectors_UD * scale)
-
-
-class Lesson:
-    """The character encoder learns static vectors: mean squared error, words drawn by the root of their counts."""
-
-    def __init__(
-        self,
-        bilm: BiLM,
-        found: WordVectors,
-        settings: VectorSettings,
-        seed: int,
-        ids_of: Callable[[list[str]], NDArray[np.int64]],
-    ) -> None:
-        self._bilm, self._settings, self._seed = bilm, settings, seed
-        self._chances_U = np.cumsum(found.chances_U)
-        self._ids_U = torch.from_numpy(np.asarray(ids_of(found.words)))
-        self._targets_UD = torch.from_numpy(found.targets_UD * settings.scale)
-        self._optimizer = torch.optim.Adam(bilm.encoder.parameters(), settings.lr, fused=True)
-
-    def run(self, run: Run, say: Say, advance: Advance) -> None:
-        """All steps, or those that an interrupted lesson has left."""
-        folder = Run(run.path / FOLDER)
-        runs.make(folder.path / "checkpoints")
-        first = self._resume(folder, say)
-        for step in range(first, self._settings.steps):
-            unexplained = self.step(step)
-            advance((step + 1) / self._settings.steps, f"unexplained variance {unexplained:.2f}")
-            if (step + 1) % SAVE_EVERY == 0 or step + 1 == self._settings.steps:
-                folder.save(step + 1, self._tensors(), {"step": step + 1, "unexplained": unexplained}, keep=1)
-        say(f"warm start: the encoder leaves {self.unexplained():.0%} of the vectors' variance unexplained")
-
-    def step(self, number: int) -> float:
-        """One step; the share of the drawn words' variance that was unexplained before it."""
-        settings, encoder = self._settings, self._bilm.encoder
-        rate = min(1.0, (number + 1) / 100) * (1 - number / settings.steps)
-        for group in self._optimizer.param_groups:
-            group["lr"] = settings.lr * rate
-        chance = np.random.default_rng((self._seed, number))
-        drawn = np.searchsorted(self._chances_U, chance.random(settings.batch) * self._chances_U[-1])
-        chosen_u = torch.from_numpy(np.unique(drawn))
-        encoder.zero_grad(set_to_none=True)
-        words = EncodedWords(self._bilm, self._ids_U[chosen_u])
-        gradient_uP, unexplained = self._gradient(words.x_UP.detach(), self._targets_UD[chosen_u])
-        words.backward([gradient_uP])
-        self._optimizer.step()
-        return unexplained
-
-    def _gradient(self, x_uP: Tensor, targets_uD: Tensor) -> tuple[Tensor, float]:
-        """Of ‖x_D − target‖² / (U·D·scale²) + the penalty on the other outputs; and the first term."""
-        width, variance = targets_uD.shape[1], self._settings.scale**2
-        error_uD = x_uP[:, :width] - targets_uD
-        gradient_uP = x_uP * (2 * UNUSED_OUTPUTS / max(1, x_uP[:, width:].numel()))
-        gradient_uP[:, :width] = error_uD * (2 / (error_uD.numel() * variance))
-        return gradient_uP, float(error_uD.square().mean()) / variance
-
-    @torch.no_grad()
-    def unexplained(self) -> float:
-        """Over the most frequent words, up to ten thousand."""
-        words = EncodedWords(self._bilm, self._ids_U[:10_000])
-        return self._gradient(words.x_UP, self._targets_UD[:10_000])[1]
-
-    def _tensors(self) -> dict[str, Tensor]:
-        named = {f"encoder.{name}": tensor for name, tensor in self._bilm.encoder.state_dict().items()}
-        for number, state in self._optimizer.state_dict()["state"].items():
-            named |= {f"adam.{number}.{key}": value for key, value in state.items()}
-        return named
-
-    def _resume(self, folder: Run, say: Say) -> int:
-        path = folder.newest(say)
-        if path is None:
-            return 0
-        about, tensors = runs.read(path)
-        encoder = {name.removeprefix("encoder."): t for name, t in tensors.items() if name.startswith("encoder.")}
-        self._bilm.encoder.load_state_dict(encoder)
-        memory: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in tensors.items():
-            if name.startswith("adam."):
-                _, number, key = name.split(".")
-                memory.setdefault(int(number), {})[key] = tensor.clone()
-        self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": memory})
-        return int(about["step"])
+def sampled_words(settings: TrainSettings, words: int) -> int:
+    """How many negatives a step draws; 0 means the full softmax, also where more than half of the words were asked."""
+    if settings.negatives == "all" or settings.negatives > words // 2:
+        return 0
+    return settings.negatives

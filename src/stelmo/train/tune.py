@@ -2,16 +2,18 @@
 
 A model without its softmax, and most published files have none, learns one first while the biLM stays as it is.
 
-to/softmax/   the run that learns the softmax, where that is needed
-to/           the run that learns everything; the model is validated before its first step, too
+to/softmax/      the run that learns the softmax, where that is needed
+to/warm-start/   static vectors that were trained on the corpus
+to/              the run that learns everything; the model is validated before its first step, too
 """
 
 import hashlib
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stelmo.config import CodePointInput, ModelConfig, TrainSettings, WordInput, parse
+from stelmo.config import CodePointInput, ModelConfig, TrainSettings, VectorSettings, WordInput, parse
 from stelmo.corpus.folder import Corpus
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.formats import models
@@ -22,8 +24,9 @@ from stelmo.train.ledger import Best
 from stelmo.train.presets import Layer, Plan, overridden
 from stelmo.train.pretrain import Outcome, pretrain
 from stelmo.train.start import Start, log_frequencies, type_counts
-from stelmo.train.watch import Watch
-from stelmo.train.world import join, local_device
+from stelmo.train.warm_start import RowLesson, WarmStart, WordVectors, read_vectors, trained_once
+from stelmo.train.watch import Silence, Watch
+from stelmo.train.world import World, join, local_device
 
 # Over the text once, more gently than from nothing.
 TUNE: Layer = {"optimizer": "adam", "lr": 0.001, "warmup": 0.1, "decay": "linear", "batch": 32, "epochs": 1}
@@ -34,6 +37,7 @@ SOFTMAX_ALONE: Layer = {"lr": 0.003, "dropout": 0.0}
 class Settings(NamedTuple):
     everything: TrainSettings
     softmax: TrainSettings
+    vectors: VectorSettings | None = None  # what was set for static vectors; None: nothing
 
 
 class Tuned(NamedTuple):
@@ -44,7 +48,12 @@ class Tuned(NamedTuple):
 def settings_of(file: Path | None = None, words: Iterable[str] = (), softmax_words: Iterable[str] = ()) -> Settings:
     """Our defaults, overridden by the file's settings and the words; for the softmax alone by its own words, too."""
     values = overridden(TUNE, file, words)
-    return Settings(_parsed(values), _parsed(overridden({**values, **SOFTMAX_ALONE}, None, softmax_words)))
+    vectors = values.pop("vectors", None)
+    return Settings(
+        _parsed(values),
+        _parsed(overridden({**values, **SOFTMAX_ALONE}, None, softmax_words)),
+        None if vectors is None else parse(VectorSettings, vectors, "settings: vectors", ConfigError),
+    )
 
 
 def _parsed(values: dict[str, Any]) -> TrainSettings:
@@ -62,13 +71,22 @@ def tune(
     watch: Watch | None = None,
     *,
     new_softmax: bool = False,
+    vectors: str | None = None,
 ) -> Tuned:
-    """Learn until the budget is spent; the same call again goes on."""
+    """Train until the budget is spent; the same call again resumes. `vectors`: static ones for a new softmax."""
     Run(to).refuse_foreign()
-    head = _own_softmax(saved, corpus, new_softmax)
+    head, listener = _own_softmax(saved, corpus, new_softmax), watch or Silence()
+    warm = None
+    if vectors is not None:
+        if head is not None:
+            raise ConfigError("--vectors: the model keeps its softmax; learn a new one with --new-softmax")
+        chosen = settings.vectors or VectorSettings()
+        warm = read_vectors(vectors, corpus, chosen, saved.config.lstm.projection, listener.say)
+    elif settings.vectors is not None:
+        raise ConfigError("vectors.*: these settings require --vectors FILE (or --vectors trained)")
     with join(local_device(settings.everything.device)) as world:
         if head is None:
-            start = _start(saved, unigram_softmax(corpus, saved.config), frozen=True)
+            start = _frozen_start(saved, corpus, to, settings, warm, world, listener)
             outcome = pretrain(Plan(saved.config, settings.softmax, start), corpus, to / SOFTMAX, watch, world)
             if not outcome.finished:
                 return Tuned(outcome, figures(to))
@@ -104,6 +122,36 @@ def unigram_softmax(corpus: Corpus, config: ModelConfig) -> Softmax:
     softmax.weight.zero_()
     softmax.bias.copy_(log_frequencies(corpus, type_counts(corpus)))
     return softmax
+
+
+def _frozen_start(
+    saved: SavedModel,
+    corpus: Corpus,
+    to: Path,
+    settings: Settings,
+    warm: WarmStart | None,
+    world: World,
+    watch: Watch,
+) -> Start:
+    """The model with a softmax that knows the words' frequencies and, with static vectors, which words are alike."""
+    start = _start(saved, unigram_softmax(corpus, saved.config), frozen=True)
+    if warm is None:
+        return start
+    digest = hashlib.sha256((start.fingerprint + json.dumps(warm.about(), sort_keys=True)).encode()).hexdigest()
+    start = start._replace(fingerprint=digest[:32])
+    if world.lead(lambda: Run(to / SOFTMAX).newest(watch.say)) is not None:
+        return start  # the run has begun: its checkpoint has the rows
+
+    def learned() -> Softmax:
+        def advance(share: float, figures: str) -> None:
+            watch.stage("fitting the rows", share, figures)
+
+        vectors = warm.vectors or trained_once(corpus, to, watch.say)
+        found = WordVectors(corpus, vectors, warm.settings, saved.config.lstm.projection)
+        lesson = RowLesson(saved.bilm, corpus, found, settings.softmax, saved.alphabet)
+        return lesson.run(max(1, warm.settings.steps // 10), advance)
+
+    return start._replace(softmax=world.share(world.lead(learned)))
 
 
 def _start(saved: SavedModel, softmax: Softmax, frozen: bool) -> Start:

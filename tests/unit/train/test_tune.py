@@ -236,3 +236,35 @@ def test_the_world_is_joined_once_for_both_parts(headless, corpus, tmp_path, mon
     monkeypatch.setattr(pretraining, "join", counted)
     tuned(headless, corpus, tmp_path / "run")
     assert len(joined) == 1
+
+
+def circle(path, words=60):
+    """Vectors that know which word follows which in `corpora.sentences`: neighbours on a circle."""
+    angles = {f"w{number}": 2 * np.pi * number / words for number in range(words)}
+    path.write_text("".join(f"{word} {np.cos(angle)} {np.sin(angle)}\n" for word, angle in angles.items()))
+    return path
+
+
+def test_static_vectors_give_a_new_softmax_a_better_start(saved, corpus, tmp_path):
+    glove, known = circle(tmp_path / "circle.txt"), dataclasses.replace(corpus, heldout=corpus.train)
+    short = {"new_softmax": True, "softmax_words": ["tokens=160"]}
+    plain = tuned(saved, known, tmp_path / "plain", "tokens=160", **short).figures["words by frequency"]
+    warm = tuned(saved, known, tmp_path / "warm", "tokens=160", vectors=str(glove), **short).figures
+    assert warm["words by frequency"].perplexity < plain.perplexity
+
+
+def test_a_tuning_run_with_other_vectors_than_it_was_started_with_is_refused(saved, corpus, tmp_path):
+    run, words = tmp_path / "run", ["tokens=160"]
+    one = {"new_softmax": True, "vectors": str(circle(tmp_path / "a.txt"))}
+    tuned(saved, corpus, run, *words, softmax_words=words, **one)
+    with pytest.raises(OutputError, match="run of other settings"):
+        tuned(
+            saved, corpus, run, *words, softmax_words=words, **{**one, "vectors": str(circle(tmp_path / "b.txt", 50))}
+        )
+
+
+def test_vectors_require_a_new_softmax(saved, corpus, tmp_path):
+    with pytest.raises(ConfigError, match=r"--vectors: the model keeps its softmax; .*--new-softmax"):
+        tuned(saved, corpus, tmp_path / "run", vectors=str(circle(tmp_path / "circle.txt")))
+    with pytest.raises(ConfigError, match=r"vectors\.\*: these settings require --vectors"):
+        tuned(saved, corpus, tmp_path / "run", "vectors.steps=100", new_softmax=True)

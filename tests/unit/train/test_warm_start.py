@@ -13,9 +13,11 @@ from stelmo.model.bilm import BiLM
 from stelmo.store import static
 from stelmo.store.runs import Run
 from stelmo.text.vocabulary import UNKNOWN
-from stelmo.train import presets, start
+from stelmo.train import presets
+from stelmo.train import warm_start as warming
 from stelmo.train.pretrain import pretrain
-from stelmo.train.start import Lesson, WordVectors, random_softmax, read_vectors, warm_start
+from stelmo.train.start import random_softmax, type_counts
+from stelmo.train.warm_start import Lesson, WordVectors, read_vectors, warm_start
 from stelmo.train.world import World
 
 WIDTH = 6
@@ -55,7 +57,7 @@ def test_the_encoder_learns_to_spell_the_vectors(corpus, glove, tmp_path):
     figures = []
     found = started(corpus, glove, tmp_path, advance=lambda share, figure: figures.append((share, figure)))
     vectors = WordVectors(corpus, static.read(glove), SETTINGS, 16)
-    lesson = Lesson(found.bilm, vectors, SETTINGS, 0, start.word_ids(PLAN.model, corpus.vocabulary))
+    lesson = Lesson(found.bilm, vectors, SETTINGS, 0, warming.word_ids(PLAN.model, corpus.vocabulary))
     assert lesson.unexplained() < 0.4
     assert [share for share, _ in figures] == [(step + 1) / SETTINGS.steps for step in range(SETTINGS.steps)]
     assert float(figures[0][1].split()[-1]) > 0.9
@@ -70,7 +72,7 @@ def test_rows_of_the_softmax_are_the_vectors_centred_and_scaled(corpus, glove, t
     distances, expected = (np.linalg.norm(x[:, None] - x[None], axis=2) for x in (rows, given))
     factor = distances[0, 1] / expected[0, 1]
     np.testing.assert_allclose(distances, expected * factor, rtol=1e-4, atol=1e-4)  # a shift and one factor
-    counts = start.type_counts(corpus)
+    counts = type_counts(corpus)
     weights = np.sqrt([counts[2 + corpus.words.words(range(2, len(counts))).index(word)] for word in known])
     np.testing.assert_allclose(weights @ rows / weights.sum(), 0, atol=1e-5)
     assert np.sqrt((weights @ rows**2 / weights.sum()).mean()) == pytest.approx(SETTINGS.rows, rel=1e-5)
@@ -103,7 +105,7 @@ def test_a_cased_word_without_a_vector_takes_that_of_its_lower_case(corpus, glov
 
 
 def test_an_interrupted_lesson_ends_in_the_same_bits(corpus, glove, tmp_path, monkeypatch):
-    monkeypatch.setattr(start, "SAVE_EVERY", 7)
+    monkeypatch.setattr(warming, "SAVE_EVERY", 7)
     whole = started(corpus, glove, tmp_path / "whole").bilm.state_dict()
 
     def interrupt(share, figures):
