@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.config import CharInput, ModelConfig, WordInput, parse
-from stelmo.errors import ConfigError, DataError, ModelError
+from stelmo.errors import ConfigError, ModelError
 from stelmo.formats.untrusted import hdf5
 from stelmo.model.softmax import Softmax
 from stelmo.store.saved import SavedModel, filled_bilm, filled_softmax
+from stelmo.store.vectors import NewHdf5
 from stelmo.text import chars
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 
 FORMAT = "bilm HDF5"
 DIRECTIONS = ("lstm_forward", "lstm_backward")
@@ -271,7 +272,7 @@ def _published(saved: SavedModel) -> dict[str, Tensor]:
 
 
 def _write_datasets(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    with hdf5.NewFile(path) as file:
+    with NewHdf5(path) as file:
         for name, tensor in tensors.items():
             file[name] = tensor.detach().cpu().numpy()
 
@@ -285,32 +286,6 @@ def read_softmax(path: Path, config: ModelConfig, words: Vocabulary | None) -> S
         weight = hdf5.read(file, "softmax/W", (rows, config.lstm.projection))
         bias = hdf5.read(file, "softmax/b", (len(weight),))
     return filled_softmax(torch.from_numpy(weight), torch.from_numpy(bias), config, str(path))
-
-
-def read_vocabulary(path: Path) -> Vocabulary:
-    try:
-        return vocabulary_of(path.read_bytes(), str(path))
-    except OSError as problem:
-        raise ModelError(f"{path}: cannot be read ({problem.strerror})") from None
-
-
-def vocabulary_of(raw: bytes, where: str) -> Vocabulary:
-    """One word a line; only the line feed ends a line, since a word may be any other separator."""
-    try:
-        lines = raw.decode("utf-8").split("\n")
-    except UnicodeDecodeError as problem:
-        line = raw[: problem.start].count(b"\n") + 1
-        raise ModelError(f"{where}:{line}: not UTF-8; a vocabulary has one word a line in UTF-8") from None
-    words = (line.removesuffix("\r") for line in lines[: -1 if not lines[-1] else None])
-    try:
-        return Vocabulary.of(words, where)
-    except DataError as problem:  # as a part of a model it is a flaw of the model
-        raise ModelError(str(problem)) from None
-
-
-def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{word}\n" for word in vocabulary)
 
 
 def with_token_embeddings(saved: SavedModel, path: Path) -> SavedModel:

@@ -11,6 +11,7 @@ from stelmo.formats.tensorflow import checkpoint
 from stelmo.formats.untrusted import hdf5
 from stelmo.store import atomic, folder, runs
 from stelmo.store.saved import SavedModel
+from stelmo.text.vocabulary import read_vocabulary
 
 WRITERS = {"stelmo": folder.write, "bilm": bilm.write, "efml": efml.write}
 READERS: list[tuple[Callable[[Path], bool], Callable[[Path], SavedModel]]] = [
@@ -38,7 +39,7 @@ def read(
     """
     saved = _read(path, options, vocabulary, prefix)
     if vocabulary is not None and saved.vocabulary is None:
-        saved = replace(saved, vocabulary=bilm.read_vocabulary(vocabulary))
+        saved = replace(saved, vocabulary=read_vocabulary(vocabulary))
     if softmax is not None:
         saved = replace(saved, read_softmax=lambda: bilm.read_softmax(softmax, saved.config, saved.vocabulary))
     return saved

@@ -15,7 +15,7 @@ from stelmo.formats import bilm
 from stelmo.formats.untrusted import archives
 from stelmo.model.softmax import Softmax
 from stelmo.store.saved import SavedModel
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.vocabulary import Vocabulary, parse_vocabulary, read_vocabulary
 
 FORMAT = "NLPL {} (bilm HDF5)"
 EXPECTED = "model.hdf5 and options.json"
@@ -66,9 +66,9 @@ def _vocabulary(files: Mapping[str, Path], name: str | None, path: Path) -> Voca
         return None
     file = files[name]
     if name.endswith(".gz"):
-        words = bilm.vocabulary_of(archives.gunzipped(file), str(file))
+        words = parse_vocabulary(archives.gunzipped(file), str(file))
     else:
-        words = bilm.read_vocabulary(file)
+        words = read_vocabulary(file)
     return replace(words, name=f"{path}: {name}")
 
 

@@ -1,4 +1,4 @@
-"""What a model file holds, whatever its format: the common ground of all readers and writers."""
+"""A model as every format reads and writes it: the biLM, its vocabulary, softmax, start state and mixes."""
 
 import copy
 import hashlib
@@ -20,7 +20,7 @@ from stelmo.text.vocabulary import UNKNOWN, Vocabulary
 
 
 class Mix(NamedTuple):
-    """What a task learned of the layers: the raw weights before their softmax, and γ."""
+    """The mix of layers that a task learned: the raw weights before their softmax, and γ."""
 
     logits_L: Tensor
     scale: Tensor  # ()
@@ -31,11 +31,11 @@ class SavedModel:
     bilm: BiLM
     format: str
     vocabulary: Vocabulary | None = None
-    read_softmax: Callable[[], Softmax] | None = None  # read when asked for: it can be larger than the biLM
-    start: State | None = None  # the fixed state `warm` begins from; one row
-    mixes: tuple[Mix, ...] = ()  # where the model comes out of a trained task
-    token_vectors: Tensor | None = None  # layer 0 of every vocabulary word, a cache that the bilm layout has a file for
-    alphabet: Alphabet | None = None  # numbers the characters of a model that reads code points
+    read_softmax: Callable[[], Softmax] | None = None  # read on demand: it can be larger than the biLM
+    start: State | None = None  # the fixed state that `warm` starts from; one row
+    mixes: tuple[Mix, ...] = ()  # of a model that was part of a trained task
+    token_vectors: Tensor | None = None  # layer 0 of every vocabulary word, a cache in the bilm layout
+    alphabet: Alphabet | None = None  # the character ids of a model that reads code points
 
     @property
     def config(self) -> ModelConfig:
@@ -46,7 +46,7 @@ class SavedModel:
         return self.bilm.encoder.table.dtype
 
     def to(self, dtype: torch.dtype) -> "SavedModel":
-        """The same model in other numbers; this one stays as it is."""
+        """A copy of the model in another precision."""
         head = self.read_softmax
         return replace(
             self,
@@ -58,7 +58,7 @@ class SavedModel:
         )
 
     def fingerprint(self) -> str:
-        """Equal for equal models: architecture, numbers, vocabulary."""
+        """Equal for models with equal architecture, weights and vocabulary."""
         digest = hashlib.sha256(self.config.model_dump_json().encode())
         for name, tensor in self.bilm.state_dict().items():
             digest.update(name.encode())
@@ -82,7 +82,7 @@ class SavedModel:
                 self._refuse_alphabet(reads.convolution.rows)
 
     def _vocabulary_of(self, rows: int) -> Vocabulary:
-        """The vocabulary, which must be there and fit the table."""
+        """The vocabulary, which must exist and fit the table."""
         if self.vocabulary is None:
             raise ModelError("a model that reads word ids needs its vocabulary (vocab.txt); none was found beside it")
         if len(self.vocabulary) != rows:
@@ -101,13 +101,13 @@ class SavedModel:
 
 
 def empty_bilm(config: ModelConfig) -> BiLM:
-    """The shapes of a model without its memory."""
+    """A model that has shapes but no memory."""
     with torch.device("meta"):
         return BiLM(config)
 
 
 def filled_bilm(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) -> BiLM:
-    """A model around those very tensors, once every one has its shape and holds finite numbers."""
+    """A model that uses these tensors, after checking their shapes and numbers."""
     bilm = empty_bilm(config)
     for name, expected in bilm.state_dict().items():
         if name not in tensors:
@@ -118,7 +118,7 @@ def filled_bilm(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) 
 
 
 def filled_softmax(weight: Tensor, bias: Tensor, config: ModelConfig, where: str) -> Softmax:
-    """V × P and V: as many words as the file has."""
+    """The softmax (V, P) and its bias (V,), for as many words V as the file has."""
     check(weight, (len(weight), config.lstm.projection), f"{where}: softmax weight")
     check(bias, (len(weight),), f"{where}: softmax bias")
     with torch.device("meta"):
@@ -137,7 +137,7 @@ def check(tensor: Tensor, expected: tuple[int, ...], where: str) -> None:
 
 
 def describe_input(reads: CharInput | WordInput | CodePointInput) -> str:
-    """What a model reads, for a person."""
+    """What a model reads, in words."""
     if isinstance(reads, WordInput):
         return f"word ids, {reads.words:,} words"
     if isinstance(reads, CharInput):

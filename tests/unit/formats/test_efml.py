@@ -191,7 +191,7 @@ def test_a_symbol_that_no_line_can_hold_is_refused(tmp_path, symbol):
 def test_a_word_that_our_vocabulary_cannot_hold_is_refused(tmp_path, word):
     saved = efml.read(written(tmp_path / "model", "words"))
     assert saved.vocabulary is not None
-    with pytest.raises(ModelError, match=r"cannot stand on a line of vocab\.txt"):
+    with pytest.raises(ModelError, match=r"cannot be written as a line of vocab\.txt"):
         folder.write(replace(saved, vocabulary=Vocabulary((*saved.vocabulary.words[:-1], word))), tmp_path)
 
 

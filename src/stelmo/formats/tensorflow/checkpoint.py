@@ -19,7 +19,7 @@ from stelmo.formats import bilm
 from stelmo.formats.tensorflow.bundle import Bundle, latest_checkpoint, open_bundle
 from stelmo.model.softmax import Softmax
 from stelmo.store.saved import SavedModel, filled_bilm, filled_softmax
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.vocabulary import Vocabulary, read_vocabulary
 
 FORMAT = "bilm-tf checkpoint"
 SOFTMAX, BIAS, WORDS = "lm/softmax/W", "lm/softmax/b", "lm/embedding"
@@ -42,7 +42,7 @@ def read(path: Path, options: Path | None = None, vocabulary: Path | None = None
     _refuse_other_models(bundle)
     options = options or prefix.parent / "options.json"
     vocabulary = vocabulary or _vocabulary(prefix.parent)
-    words = None if vocabulary is None else bilm.read_vocabulary(vocabulary)
+    words = None if vocabulary is None else read_vocabulary(vocabulary)
     values = _read_options(options)
     config = _config(values, bundle, str(options))
     _refuse_other_words(values, bundle, words)

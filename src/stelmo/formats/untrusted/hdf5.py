@@ -1,9 +1,5 @@
-"""An HDF5 file from anywhere → arrays of the expected shape, or a refusal; and new files on disks that may fill up.
+"""An HDF5 file from anywhere → arrays of the expected shape, or a refusal. Does not know what a dataset means."""
 
-Knows no dataset's meaning.
-"""
-
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,82 +93,3 @@ def _written(shape: tuple[int | None, ...]) -> str:
 
 def _first_line(problem: Exception) -> str:
     return str(problem).split("\n")[0].strip("'\"")
-
-
-class NewFile:
-    """An HDF5 file being written. The HDF5 library crashes when it cannot write, so it is told that all is well, and
-    `check` and `close` raise what the disk said."""
-
-    def __init__(self, path: Path) -> None:
-        import h5py
-
-        self._disk = _Disk(path)
-        self.file = h5py.File(self._disk, "w")
-
-    def check(self) -> None:
-        if self._disk.refusal is not None:
-            raise self._disk.refusal
-
-    def close(self) -> None:
-        try:
-            self.file.close()
-        except (OSError, RuntimeError) as problem:
-            self._disk.refusal = self._disk.refusal or OSError(_first_line(problem))
-        self._disk.close()
-        self.check()
-
-    def __enter__(self) -> Any:
-        return self.file
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class _Disk(io.RawIOBase):
-    """A file that remembers the first refusal to write and takes everything from then on."""
-
-    def __init__(self, path: Path) -> None:
-        self._raw = path.open("w+b", buffering=0)
-        self.refusal: OSError | None = None
-
-    def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
-        try:
-            while self.refusal is None and data:
-                data = memoryview(data).cast("B")[self._raw.write(data) :]
-        except OSError as problem:
-            self.refusal = problem
-        return size
-
-    def truncate(self, size: int | None = None) -> int:
-        try:
-            return self._raw.truncate(size)
-        except OSError as problem:
-            self.refusal = self.refusal or problem
-            return size or 0
-
-    def readinto(self, buffer: Any) -> int:
-        found = self._raw.readinto(buffer) or 0
-        if self.refusal is not None:  # what was not written reads as zeros
-            memoryview(buffer).cast("B")[found:] = bytes(memoryview(buffer).nbytes - found)
-            return memoryview(buffer).nbytes
-        return found
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._raw.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._raw.tell()
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True

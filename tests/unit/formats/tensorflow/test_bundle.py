@@ -32,7 +32,7 @@ from stelmo.formats.tensorflow import crc as checksums
 from stelmo.formats.tensorflow import table as sstable
 from stelmo.formats.tensorflow.bundle import Bundle, latest_checkpoint, open_bundle
 
-FIXTURE = Path(__file__).parents[2] / "fixtures" / "bilm_tf_checkpoint"
+FIXTURE = Path(__file__).parents[3] / "fixtures" / "bilm_tf_checkpoint"
 BILM, KINDS = FIXTURE / "model.ckpt-3", FIXTURE / "sharded" / "kinds.ckpt-7"
 REFUSED = {"bfloat", "cut", "text"}
 
