@@ -214,7 +214,7 @@ def writing(path: Path, kind: type[VectorWriter], shape: Shape, about: dict[str,
 class NewHdf5:
     """An HDF5 file being written.
 
-    The HDF5 library crashes when it cannot write, so errors of the disk are kept from it; `check` and `close` raise them.
+    The HDF5 library crashes when it cannot write, so it never sees errors of the disk; `check` and `close` raise them.
     """
 
     def __init__(self, path: Path) -> None:

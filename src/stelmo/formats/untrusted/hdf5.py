@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from stelmo.errors import ModelError
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
-MOST_COMPRESSED = 1100  # deflate cannot shrink further; a dataset that promises more is a trap for the memory
+MOST_COMPRESSED = 1100  # deflate cannot shrink further
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """The open file; it must be HDF5 and whole."""
+    """The open file, which must be complete HDF5."""
     import h5py
 
     if not path.is_file():
@@ -34,7 +34,7 @@ def opened(path: Path) -> Iterator[Any]:
 
 
 def read(file: Any, name: str, expected: tuple[int | None, ...]) -> NDArray[Any]:
-    """The numbers of one dataset, stored in this file and nowhere else. None in the shape: any length."""
+    """The numbers of one dataset, which must be stored in this file. None in the shape: any length."""
     where = f"{file.filename}: {name}"
     dataset = _dataset(file, name, where)
     if not _fits(dataset.shape, expected):
@@ -42,7 +42,7 @@ def read(file: Any, name: str, expected: tuple[int | None, ...]) -> NDArray[Any]
     if dataset.dtype.kind != "f" or dataset.dtype.itemsize > 8:
         raise ModelError(f"{where} holds {dataset.dtype}; weights are floating-point numbers")
     if dataset.nbytes > MOST_COMPRESSED * dataset.id.get_storage_size():
-        raise ModelError(f"{where} promises {dataset.nbytes:,} bytes that the file does not hold")
+        raise ModelError(f"{where} says {dataset.nbytes:,} bytes, which the file does not hold")
     return np.asarray(dataset[...], dataset.dtype.newbyteorder("="))
 
 
@@ -56,7 +56,7 @@ def names(file: Any) -> list[str]:
 
 
 def contains(path: Path, name: str) -> bool:
-    """Whether the file has that entry; one that cannot be opened may have it, and is refused when read."""
+    """Whether the file has that entry. A file that cannot be opened counts, so that reading it reports the error."""
     try:
         with opened(path) as file:
             return name in file
@@ -72,14 +72,14 @@ def _dataset(file: Any, name: str, where: str) -> Any:
         path = "/".join(parts[:depth])
         link = file.get(path, getlink=True)
         if link is None:
-            raise ModelError(f"{where} is missing; the options belong to another file, or it is no biLM")
+            raise ModelError(f"{where} is missing; the options belong to another file, or this is not a biLM")
         if not isinstance(link, h5py.HardLink):
-            raise ModelError(f"{where} is a link to elsewhere; a model keeps its weights in its own file")
+            raise ModelError(f"{where} is a link; a model has its weights in its own file")
     found = file[name]
     if not isinstance(found, h5py.Dataset):
         raise ModelError(f"{where} is a group; expected a dataset")
     if found.external or found.is_virtual:
-        raise ModelError(f"{where} lies in another file; a model keeps its weights in its own file")
+        raise ModelError(f"{where} is stored in another file; a model has its weights in its own file")
     return found
 
 
