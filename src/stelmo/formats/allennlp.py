@@ -26,7 +26,7 @@ from stelmo.errors import ModelError
 from stelmo.formats import bilm
 from stelmo.formats.untrusted import archives, pickles
 from stelmo.ops.reference import FORGET_BIAS
-from stelmo.store.saved import Mix, SavedModel, check, filled_bilm
+from stelmo.store.saved import Mix, SavedModel, check, filled_bilm, in_one_precision
 from stelmo.text import chars
 
 ASSUMED = "clips and activation assumed as published"
@@ -76,7 +76,11 @@ def _opened(path: Path) -> AbstractContextManager[dict[str, Path]]:
         found = [file for file in (*path.iterdir(), *path.glob("fta/*")) if file.is_file()]
         names = {file.relative_to(path).as_posix(): file for file in found}
         return nullcontext({name: file for name, file in names.items() if _wanted(name)})
-    return archives.unpacked(path, _wanted) if archives.is_gzip(path) else nullcontext({WEIGHTS[0]: path})
+    return (
+        archives.unpacked(path, _wanted, is_text=lambda name: not name.endswith(WEIGHTS))
+        if archives.is_gzip(path)
+        else nullcontext({WEIGHTS[0]: path})
+    )
 
 
 def _wanted(name: str) -> bool:
@@ -147,7 +151,9 @@ class _Elmo:
 
     def same_weights(self, other: "_Elmo") -> bool:
         mine, theirs = self.tensors, other.tensors
-        return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
+        return mine.keys() == theirs.keys() and all(
+            mine[name].dtype == theirs[name].dtype and torch.equal(mine[name], theirs[name]) for name in mine
+        )
 
     def _found(self, name: str) -> Tensor:
         found = self.tensors.get(name, self.mixes.get(name))
@@ -175,7 +181,7 @@ def _elmo(state: Mapping[str, Tensor], root: str, path: str) -> _Elmo:
     # Caches of word vectors, which AllenNLP may have saved as well, have other names.
     own = _below(state, root, ENCODER, STACK)
     mixes = _below(state, root.removesuffix(OWNER), "scalar_mix_") if root.endswith(OWNER) else {}
-    return _Elmo(root, own, mixes, path)
+    return _Elmo(root, in_one_precision(own, path), in_one_precision(mixes, path), path)
 
 
 def _below(state: Mapping[str, Tensor], root: str, *parts: str) -> dict[str, Tensor]:

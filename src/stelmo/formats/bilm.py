@@ -205,12 +205,13 @@ def _lstm_places(config: ModelConfig) -> Iterator[Place]:
 
 def _read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
     with hdf5.opened(path) as file:
+        names = hdf5.names(file)
         arrays, read = {}, set()
         for place in places(config):
             name = _name_in(file, place.dataset, config)
             arrays[place.tensor] = hdf5.read(file, name, place.shape)
             read.add(name)
-        for name in hdf5.names(file):  # a layer that the options leave out would be lost silently
+        for name in names:  # a layer that the options leave out would be lost silently
             if name not in read and name.startswith(("CNN", "RNN")):
                 raise ModelError(f"{path}: {name} is not in the options, which belong to another model")
     return tensors_of(arrays, config, str(path))

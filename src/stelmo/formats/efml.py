@@ -21,7 +21,7 @@ from stelmo.formats import efml_tensors as theirs
 from stelmo.store.atomic import read_json
 from stelmo.store.saved import SavedModel, filled_bilm
 from stelmo.text.codepoints import Alphabet
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.vocabulary import MOST_BYTES, Vocabulary
 
 FORMAT = "ELMoForManyLangs"
 EMBEDDER, ENCODER = "token_embedder.pkl", "encoder.pkl"
@@ -91,9 +91,16 @@ def _read_architecture(folder: Path) -> tuple[Any, str]:
         raise ModelError(f"{folder / 'config.json'}: no config_path; expected the name of the architecture's file")
     base = PureWindowsPath(named).name  # splits at both kinds of slash
     for path in (*_inside(folder, named), folder / base):
-        if path.is_file() and path.name != "config.json":
+        if _is_file(path) and path.name != "config.json":
             return read_json(path, ModelError, INCOMPLETE), str(path)
     return _unnamed_architecture(folder, base)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, for example
+        return False
 
 
 def _inside(folder: Path, named: str) -> list[Path]:
@@ -239,6 +246,10 @@ def _read_dic(path: Path) -> tuple[str, ...]:
 
 def _lines(path: Path) -> list[str]:
     try:
+        if path.exists() and not path.is_file():  # a device has no end
+            raise ModelError(f"{path}: not a regular file; {INCOMPLETE}")
+        if path.stat().st_size > MOST_BYTES:
+            raise ModelError(f"{path}: more than {MOST_BYTES:,} bytes; expected a symbol and its id on each line")
         lines = path.read_bytes().decode("utf-8").split("\n")
     except OSError as problem:
         raise ModelError(f"{path}: cannot be read ({problem.strerror}); {INCOMPLETE}") from None

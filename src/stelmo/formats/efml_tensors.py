@@ -17,7 +17,7 @@ from stelmo.config import CodePointInput, ModelConfig
 from stelmo.errors import ModelError
 from stelmo.formats.untrusted.pickles import read_state
 from stelmo.ops.reference import FORGET_BIAS
-from stelmo.store.saved import check
+from stelmo.store.saved import check, in_one_precision
 
 DIRECTIONS = {"forward_layer": "lstm_forward", "backward_layer": "lstm_backward"}
 
@@ -64,7 +64,7 @@ def read(path: Path, shapes: Shapes) -> Tensors:
     surplus = sorted(found.keys() - checked.keys())
     if surplus:
         raise ModelError(f"{path}: tensor {surplus[0]} is not in the architecture, which belongs to another model")
-    return checked
+    return in_one_precision(checked, str(path))
 
 
 def write(tensors: Mapping[str, Tensor], path: Path) -> None:

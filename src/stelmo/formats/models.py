@@ -46,9 +46,13 @@ def read(
 
 
 def _read(path: Path, options: Path | None, vocabulary: Path | None, prefix: str) -> SavedModel:
+    try:
+        exists = path.exists()
+    except OSError as problem:  # a name that is too long, for example
+        raise ModelError(f"{path}: {problem.strerror}; expected {READABLE}") from None
     if checkpoint.recognises(path):
         return checkpoint.read(path, options, vocabulary)
-    if not path.exists():
+    if not exists:
         raise ModelError(f"{path}: no such file or folder; expected {READABLE}")
     if allennlp.recognises(path):
         return allennlp.read(path, options, prefix)

@@ -73,7 +73,7 @@ def _vocabulary(files: Mapping[str, Path], name: str | None, path: Path) -> Voca
 def _opened(path: Path, names: set[str]) -> AbstractContextManager[dict[str, Path]]:
     if path.is_dir():
         return nullcontext({name: path / name for name in names})
-    return archives.unpacked(path, names.__contains__)
+    return archives.unpacked(path, names.__contains__, is_text=lambda name: not name.endswith((".hdf5", ".h5")))
 
 
 def _names(path: Path) -> list[str]:

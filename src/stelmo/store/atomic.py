@@ -154,13 +154,11 @@ def _holder(lock: Path) -> str:
 def read_json(path: Path, error: type[StelmoError], way_out: str = "copy it again") -> Any:
     """The values of a JSON file: a regular file of limited size and depth."""
     try:
-        if path.exists() and not path.is_file():
+        if path.exists() and not path.is_file():  # a device has no end
             raise ValueError("not a regular file")
-        with path.open("rb") as file:
-            raw = file.read(MOST_JSON_BYTES + 1)
-        if len(raw) > MOST_JSON_BYTES:
+        if path.stat().st_size > MOST_JSON_BYTES:
             raise ValueError(f"more than {MOST_JSON_BYTES:,} bytes")
-        values = json.loads(raw)
+        values = json.loads(path.read_bytes())
         _refuse_depth(values)
     except OSError as problem:
         raise error(f"{path}: cannot be read ({problem.strerror or problem}); {way_out}") from None

@@ -18,6 +18,8 @@ from stelmo.text import chars, codepoints
 from stelmo.text.codepoints import Alphabet
 from stelmo.text.vocabulary import UNKNOWN, Vocabulary
 
+PRECISIONS = (torch.float32, torch.float64, torch.float16)
+
 
 class Mix(NamedTuple):
     """The mix of layers that a task learned: the raw weights before their softmax, and γ."""
@@ -108,13 +110,50 @@ def empty_bilm(config: ModelConfig) -> BiLM:
 
 def filled_bilm(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) -> BiLM:
     """A model that uses these tensors, after checking their shapes and numbers."""
+    _refuse_missing_layers(config, len(tensors), where)
     bilm = empty_bilm(config)
     for name, expected in bilm.state_dict().items():
         if name not in tensors:
             raise ModelError(f"{where}: tensor {name} is missing; the file belongs to another architecture")
         check(tensors[name], tuple(expected.shape), f"{where}: tensor {name}")
-    bilm.load_state_dict(tensors, assign=True)
+    bilm.load_state_dict(in_one_precision(tensors, where), assign=True)
     return bilm.requires_grad_(False)
+
+
+def _refuse_missing_layers(config: ModelConfig, tensors: int, where: str) -> None:
+    """Before a module is created for each layer: a damaged number may say billions."""
+    reads = config.input.convolution if isinstance(config.input, CodePointInput) else config.input
+    layers = 2 * config.lstm.layers + (reads.highways if isinstance(reads, Convolution) else 0)
+    if layers > tensors:
+        raise ModelError(
+            f"{where}: {tensors} tensors for {layers:,} layers, so some are missing; "
+            "the file belongs to another architecture"
+        )
+
+
+def in_one_precision(tensors: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
+    """The tensors in the precision that most of their numbers have; what cannot be converted exactly is refused.
+
+    float16, float32 and float64 stay as they are if all tensors agree; other precisions become float32.
+    """
+    found = {
+        name: tensor if not tensor.is_floating_point() or tensor.dtype in PRECISIONS else tensor.float()
+        for name, tensor in tensors.items()
+    }
+    sizes = dict.fromkeys(PRECISIONS, 0)
+    for tensor in found.values():
+        if tensor.is_floating_point():
+            sizes[tensor.dtype] += tensor.numel()
+    common = max(sizes, key=lambda dtype: sizes[dtype])
+    for name, tensor in found.items():
+        if tensor.is_floating_point() and tensor.dtype != common:
+            found[name] = tensor.to(common)
+            if not torch.equal(found[name].to(tensor.dtype), tensor):
+                raise ModelError(
+                    f"{where}: tensor {name} holds {tensor.dtype} numbers that are not exact in {common}, "
+                    "the precision of the others; save all tensors in one precision"
+                )
+    return found
 
 
 def filled_softmax(weight: Tensor, bias: Tensor, config: ModelConfig, where: str) -> Softmax:
@@ -123,17 +162,19 @@ def filled_softmax(weight: Tensor, bias: Tensor, config: ModelConfig, where: str
     check(bias, (len(weight),), f"{where}: softmax bias")
     with torch.device("meta"):
         softmax = Softmax(*weight.shape)
-    softmax.load_state_dict({"weight": weight, "bias": bias}, assign=True)
+    softmax.load_state_dict(in_one_precision({"weight": weight, "bias": bias}, where), assign=True)
     return softmax.requires_grad_(False)
 
 
 def check(tensor: Tensor, expected: tuple[int, ...], where: str) -> None:
+    """Refuse another shape, other kinds of numbers, and numbers that are not finite in the precision of computing."""
     if tuple(tensor.shape) != expected:
         raise ModelError(f"{where} has shape {tuple(tensor.shape)}; the options say {expected}")
     if not tensor.is_floating_point():
         raise ModelError(f"{where} holds {tensor.dtype}; weights are floating-point numbers")
-    if not bool(torch.isfinite(tensor).all()):
-        raise ModelError(f"{where} holds NaN or infinity; the file is damaged or the training diverged")
+    if not bool(torch.isfinite(tensor.float()).all()):
+        found = "NaN or infinity" if not bool(torch.isfinite(tensor).all()) else "numbers too large for float32"
+        raise ModelError(f"{where} holds {found}; the file is damaged or the training diverged")
 
 
 def describe_input(reads: CharInput | WordInput | CodePointInput) -> str:

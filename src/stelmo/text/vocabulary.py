@@ -8,6 +8,7 @@ from pathlib import Path
 from stelmo.errors import DataError, ModelError
 
 UNKNOWN = "<UNK>"
+MOST_BYTES, MOST_WORDS = 64 << 20, 4_000_000  # of a model's vocabulary; the largest published one has 793,471 words
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,10 @@ class Vocabulary:
 def read_vocabulary(path: Path) -> Vocabulary:
     """The vocab.txt of a model."""
     try:
+        if path.exists() and not path.is_file():  # a device has no end
+            raise ModelError(f"{path}: not a regular file; expected a vocabulary")
+        if path.stat().st_size > MOST_BYTES:
+            raise ModelError(f"{path}: more than {MOST_BYTES:,} bytes; expected a vocabulary")
         return parse_vocabulary(path.read_bytes(), str(path))
     except OSError as problem:
         raise ModelError(f"{path}: cannot be read ({problem.strerror})") from None
@@ -71,6 +76,8 @@ def read_vocabulary(path: Path) -> Vocabulary:
 
 def parse_vocabulary(raw: bytes, where: str) -> Vocabulary:
     """One word per line; only a line feed ends a line, because a word may contain any other separator."""
+    if raw.count(b"\n") > MOST_WORDS:
+        raise ModelError(f"{where}: more than {MOST_WORDS:,} lines; expected a vocabulary")
     try:
         lines = raw.decode("utf-8").split("\n")
     except UnicodeDecodeError as problem:

@@ -333,7 +333,7 @@ def test_a_square_projection_is_refused(tmp_path):
         ({FTA: json.dumps(oracle.options(highways=2, skip=False)).encode()}, "use_skip_connections is not set"),
         ({FTA: b"{"}, "options_file: not JSON"),
         ({FTA: b"[" * 100_000}, "options_file: not JSON"),
-        ({"other/weights.th": b""}, "no weights.th, or several"),
+        ({"other/weights.th": b""}, "no weights.th, or more than one"),
         ({"weights.th": b"torn"}, "model.tar.gz: weights.th: "),
     ],
 )

@@ -371,7 +371,7 @@ def test_a_flipped_bit_is_refused_or_a_number_and_never_a_crash(layout, name, tm
         (lambda p: (p.mkdir(), (p / "holiday.jpg").touch()), "holiday.jpg"),
         (lambda p: (p.mkdir(), (p / "config.json").write_text('{"model_type": "bert"}')), "no model here"),
         (lambda p: p.write_bytes(pickle.dumps([1])), "pickle"),
-        (lambda p: p.write_bytes(b"PK\x03\x04zip"), "pickle or archive"),
+        (lambda p: p.write_bytes(b"PK\x03\x04zip"), "a pickle or an archive"),
     ],
 )
 def test_what_is_no_model_is_refused(make, message, tmp_path):

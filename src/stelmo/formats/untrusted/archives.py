@@ -44,15 +44,16 @@ _DAMAGED = (
 
 
 @contextmanager
-def unpacked(path: Path, wanted: Wanted) -> Iterator[dict[str, Path]]:
+def unpacked(path: Path, wanted: Wanted, is_text: Wanted = lambda name: False) -> Iterator[dict[str, Path]]:
     """The wanted members by name, each in a file that is deleted when the block ends.
 
+    Text members, which are read into memory as a whole, have at most SMALL bytes.
     If our own error inside the block names such a file, it is changed to name the archive and the member.
     """
     with tempfile.TemporaryDirectory(prefix="stelmo-") as folder:
         with _reported(path):
             unpack = _unpack_zip if is_zip(path) else _unpack_tar
-            files = unpack(path, wanted, Path(folder))
+            files = unpack(path, wanted, is_text, Path(folder))
         try:
             yield files
         except StelmoError as problem:
@@ -76,7 +77,11 @@ def zip_names(path: Path) -> list[str]:
 def gunzipped(path: Path) -> bytes:
     """A single compressed file, such as a vocabulary."""
     with _reported(path), _BoundedGzip(path) as stream:
-        return b"".join(iter(lambda: stream.read(PIECE), b""))
+        found = bytearray()
+        while piece := stream.read(PIECE):
+            found += piece
+            _refuse_long_text(len(found), str(path))
+        return bytes(found)
 
 
 def most_unpacked(packed: int) -> int:
@@ -87,13 +92,14 @@ def most_unpacked(packed: int) -> int:
 # zip
 
 
-def _unpack_zip(path: Path, wanted: Wanted, folder: Path) -> dict[str, Path]:
+def _unpack_zip(path: Path, wanted: Wanted, is_text: Wanted, folder: Path) -> dict[str, Path]:
     files: dict[str, Path] = {}
     with zipfile.ZipFile(path) as archive:
         members = [(_safe(member.filename, path), member) for member in archive.infolist() if not member.is_dir()]
         chosen = [(name, member) for name, member in members if wanted(name)]
         for name, member in chosen:
             _refuse_zip_member(member, f"{path}: {name}")
+            _refuse_long_text(member.file_size if is_text(name) else 0, f"{path}: {name}")
         together = sum(member.file_size for _, member in chosen)
         _refuse_size(together, path.stat().st_size, f"{path}: its members")  # members may share their packed bytes
         for name, member in chosen:
@@ -122,10 +128,15 @@ def _refuse_size(size: int, packed: int, where: str) -> None:
         )
 
 
+def _refuse_long_text(size: int, where: str) -> None:
+    if size > SMALL:
+        raise ModelError(f"{where}: more than {SMALL:,} bytes unpacked; expected a vocabulary or options")
+
+
 # tar.gz
 
 
-def _unpack_tar(path: Path, wanted: Wanted, folder: Path) -> dict[str, Path]:
+def _unpack_tar(path: Path, wanted: Wanted, is_text: Wanted, folder: Path) -> dict[str, Path]:
     """In one pass, as a stream: no header can point back."""
     files: dict[str, Path] = {}
     with _BoundedGzip(path) as stream:
@@ -134,6 +145,7 @@ def _unpack_tar(path: Path, wanted: Wanted, folder: Path) -> dict[str, Path]:
                 if count == MOST_MEMBERS:
                     raise ModelError(f"{path}: more than {MOST_MEMBERS:,} members; an archive of a model has about ten")
                 if not member.isdir() and wanted(name := _safe(member.name, path)):
+                    _refuse_long_text(member.size if is_text(name) else 0, f"{path}: {name}")
                     _add(files, name, _tar_member(archive, member, f"{path}: {name}"), folder, path)
         while stream.read(PIECE):  # the checksum is at the very end
             pass

@@ -1,5 +1,7 @@
 """An HDF5 file from anywhere → arrays of the expected shape, or a refusal. Does not know what a dataset means."""
 
+import math
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stelmo.errors import ModelError
+from stelmo.formats.untrusted.archives import most_unpacked
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
-MOST_COMPRESSED = 1100  # deflate cannot shrink further
+MOST_CHUNKS = 1 << 20
+DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3  # numbers of HDF5's filters
 
 
 @contextmanager
@@ -29,7 +33,7 @@ def opened(path: Path) -> Iterator[Any]:
     try:
         with h5py.File(path, "r") as file:
             yield file
-    except (OSError, RuntimeError, KeyError, ValueError) as problem:
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError, zlib.error) as problem:
         raise ModelError(f"{path}: damaged or truncated HDF5 ({_first_line(problem)}); copy it again") from None
 
 
@@ -37,22 +41,33 @@ def read(file: Any, name: str, expected: tuple[int | None, ...]) -> NDArray[Any]
     """The numbers of one dataset, which must be stored in this file. None in the shape: any length."""
     where = f"{file.filename}: {name}"
     dataset = _dataset(file, name, where)
+    if dataset.shape is None:
+        raise ModelError(f"{where} has no shape and no numbers; the options say {_written(expected)}")
     if not _fits(dataset.shape, expected):
         raise ModelError(f"{where} has shape {dataset.shape}; the options say {_written(expected)}")
     if dataset.dtype.kind != "f" or dataset.dtype.itemsize > 8:
         raise ModelError(f"{where} holds {dataset.dtype}; weights are floating-point numbers")
-    if dataset.nbytes > MOST_COMPRESSED * dataset.id.get_storage_size():
-        raise ModelError(f"{where} says {dataset.nbytes:,} bytes, which the file does not hold")
+    _refuse_inflation(dataset, Path(file.filename).stat().st_size, where)
     return np.asarray(dataset[...], dataset.dtype.newbyteorder("="))
 
 
 def names(file: Any) -> list[str]:
-    """All datasets of the open file."""
+    """All datasets of the open file. Together they must not be far larger than the file."""
     import h5py
 
-    found: list[str] = []
-    file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
-    return found
+    found: dict[str, int] = {}
+
+    def visit(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            found[name] = item.nbytes if item.shape is not None else 0
+
+    file.visititems(visit)
+    size = Path(file.filename).stat().st_size
+    if sum(found.values()) > most_unpacked(size):
+        raise ModelError(
+            f"{file.filename}: {size:,} bytes for {sum(found.values()):,} bytes of numbers, which cannot be"
+        )
+    return list(found)
 
 
 def contains(path: Path, name: str) -> bool:
@@ -81,6 +96,37 @@ def _dataset(file: Any, name: str, where: str) -> Any:
     if found.external or found.is_virtual:
         raise ModelError(f"{where} is stored in another file; a model has its weights in its own file")
     return found
+
+
+def _refuse_inflation(dataset: Any, file_size: int, where: str) -> None:
+    """Before memory is allocated: numbers that the file does not hold, and chunks that inflate to more than they say.
+
+    HDF5 inflates a chunk to its end, whatever size it should have, so chunks are inflated here first, up to that size.
+    """
+    stored = min(dataset.id.get_storage_size(), file_size)
+    chunk_bytes = math.prod(dataset.chunks or (0,)) * dataset.dtype.itemsize
+    chunks = math.prod(-(-size // chunk) for size, chunk in zip(dataset.shape, dataset.chunks or (), strict=False))
+    if max(dataset.nbytes, chunks * chunk_bytes) > most_unpacked(stored) or chunks > MOST_CHUNKS:
+        raise ModelError(f"{where} says {dataset.nbytes:,} bytes, which the file does not hold")
+    if dataset.chunks is None:
+        return
+    settings = dataset.id.get_create_plist()
+    filters = [settings.get_filter(number)[0] for number in range(settings.get_nfilters())]
+    if set(filters) - {DEFLATE, SHUFFLE, FLETCHER32} or filters.count(DEFLATE) > 1:
+        raise ModelError(f"{where} is compressed by the filters {filters}; only gzip is read, repack it (h5repack)")
+    if DEFLATE not in filters:
+        return
+    places: list[Any] = []
+    dataset.id.chunk_iter(places.append)
+    for place in places:
+        if place.size > file_size:
+            raise ModelError(f"{where} says {place.size:,} bytes, which the file does not hold")
+        mask, raw = dataset.id.read_direct_chunk(place.chunk_offset)
+        applied = [filter for number, filter in enumerate(filters) if not mask >> number & 1]
+        if DEFLATE in applied:
+            checksums = 4 * applied.count(FLETCHER32)  # bytes, inside or after the compressed ones
+            if len(zlib.decompressobj().decompress(raw, chunk_bytes + checksums + 1)) > chunk_bytes + checksums:
+                raise ModelError(f"{where} inflates to more than the {chunk_bytes:,} bytes of a chunk; refused")
 
 
 def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
