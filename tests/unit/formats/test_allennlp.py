@@ -309,6 +309,11 @@ ROOT = "_elmo_lstm._elmo_lstm.forward_layer_0"
         (state_of(ARRAYS) | {f"{ROOT}.state_linearity.bias": torch.ones(23)}, r"has shape \(23,\); \(24,\) fits"),
         (state_of(ARRAYS) | {f"{ROOT}.state_linearity.bias": torch.full((24,), torch.nan)}, "NaN"),
         (state_of(ARRAYS) | {f"{ROOT}.state_linearity.bias": torch.ones(24, dtype=torch.int64)}, "floating-point"),
+        (state_of(ARRAYS) | {f"{ROOT}.state_linearity.bias": torch.ones(24, dtype=torch.complex64)}, "floating-point"),
+        (
+            state_of(ARRAYS, dtype=torch.float32) | {f"{ROOT}.state_linearity.bias": torch.ones(24).double() / 3},
+            "not exact",
+        ),
         (state_of(ARRAYS) | {f"{ROOT}.state_projection.weight": torch.ones(4)}, "expected 2 dimensions"),
         (state_of(ARRAYS) | {"_elmo_lstm._token_embedder._char_embedding_weights": torch.ones(261, 3)}, r"\(262, 3\)"),
     ],
@@ -316,6 +321,16 @@ ROOT = "_elmo_lstm._elmo_lstm.forward_layer_0"
 def test_a_state_that_is_no_whole_elmo_is_refused(tmp_path, state, found):
     with pytest.raises(ModelError, match=found):
         allennlp.read(saved_state(tmp_path / "a.th", state))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_a_tensor_of_another_precision_is_converted_where_that_is_exact(tmp_path, dtype):
+    state, bias = state_of(ARRAYS, dtype=torch.float32), torch.full((24,), 0.375, dtype=dtype)
+    expected, found = (
+        allennlp.read(saved_state(tmp_path / f"{one.dtype}.th", state | {f"{ROOT}.state_linearity.bias": one}))
+        for one in (bias.float(), bias)
+    )
+    assert found.fingerprint() == expected.fingerprint()
 
 
 def test_a_square_projection_is_refused(tmp_path):

@@ -379,6 +379,44 @@ def test_an_unreadable_path_of_the_architecture_is_passed_over(tmp_path):
     assert efml.read(path).config.lstm.cells == 5
 
 
+def test_a_very_long_path_of_the_architecture_is_passed_over(tmp_path):
+    path = written(tmp_path / "model")
+    (path / "config.json").write_text(json.dumps({"config_path": "x" * 300}))
+    assert efml.read(path).config.lstm.cells == 5
+
+
+@pytest.mark.parametrize("name", ["config.json", "tiny.json", "word.dic", "char.dic"])
+def test_a_file_that_is_a_device_is_refused(tmp_path, name):
+    path = written(tmp_path / "model")
+    (path / name).unlink()
+    (path / name).symlink_to("/dev/zero")
+    with pytest.raises(ModelError, match=r"not a regular file|named in config\.json is missing"):
+        efml.read(path)
+
+
+BIAS = "forward_layer_1.state_linearity.bias"
+
+
+def with_bias(path: Path, bias: torch.Tensor) -> Path:
+    """A model in float32 with that bias in one of its LSTMs."""
+    oracle.write(oracle.random_model(oracle.architecture()), path, torch.float32)
+    state = torch.load(path / "encoder.pkl", weights_only=True)
+    torch.save(state | {BIAS: bias.expand(state[BIAS].shape).clone()}, path / "encoder.pkl")
+    return path
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_a_tensor_of_another_precision_is_converted_where_that_is_exact(tmp_path, dtype):
+    bias = torch.tensor([0.375], dtype=dtype)
+    expected, found = (efml.read(with_bias(tmp_path / str(one.dtype), one)) for one in (bias.float(), bias))
+    assert found.fingerprint() == expected.fingerprint()
+
+
+def test_a_tensor_that_is_not_exact_in_the_precision_of_the_others_is_refused_by_name(tmp_path):
+    with pytest.raises(ModelError, match=rf"encoder.pkl: tensor {BIAS} holds torch.float64 numbers that are not exact"):
+        efml.read(with_bias(tmp_path / "model", torch.tensor([0.1], dtype=torch.float64)))
+
+
 def test_a_vocabulary_without_a_marker_is_refused(tmp_path):
     path = written(tmp_path / "model", "words")
     (path / "word.dic").write_text((path / "word.dic").read_text().replace("<oov>", "oov"))

@@ -62,11 +62,9 @@ def names(file: Any) -> list[str]:
             found[name] = item.nbytes if item.shape is not None else 0
 
     file.visititems(visit)
-    size = Path(file.filename).stat().st_size
-    if sum(found.values()) > most_unpacked(size):
-        raise ModelError(
-            f"{file.filename}: {size:,} bytes for {sum(found.values()):,} bytes of numbers, which cannot be"
-        )
+    size, numbers = Path(file.filename).stat().st_size, sum(found.values())
+    if numbers > most_unpacked(size):
+        raise ModelError(f"{file.filename}: says {numbers:,} bytes of numbers, which its {size:,} bytes do not hold")
     return list(found)
 
 

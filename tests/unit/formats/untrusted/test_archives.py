@@ -213,6 +213,19 @@ def test_a_compressed_vocabulary_has_the_same_bound(tmp_path, monkeypatch):
         archives.gunzipped(path)
 
 
+@pytest.mark.parametrize("kind", list(PACKERS))
+def test_a_text_member_has_a_largest_size(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(archives, "SMALL", 1 << 12)
+    contents = {"vocab.txt": random.Random(0).randbytes(1 << 13), "weights.th": random.Random(1).randbytes(1 << 13)}
+    path = PACKERS[kind](tmp_path / kind, contents)
+    assert unpacked(path) == contents
+    with (
+        pytest.raises(ModelError, match=r"vocab\.txt: more than 4,096 bytes unpacked"),
+        archives.unpacked(path, everything, is_text=lambda name: name == "vocab.txt"),
+    ):
+        pass
+
+
 def header(size: bytes, kind: bytes) -> bytes:
     """A tar header with that size field, its checksum right."""
     raw = bytearray(plain("weights.th").tobuf(tarfile.USTAR_FORMAT))
