@@ -179,14 +179,16 @@ def _elmos(state: Mapping[str, Tensor], prefix: str, path: str) -> list[_Elmo]:
 
 def _elmo(state: Mapping[str, Tensor], root: str, path: str) -> _Elmo:
     # Caches of word vectors, which AllenNLP may have saved as well, have other names.
-    own = _below(state, root, ENCODER, STACK)
-    mixes = _below(state, root.removesuffix(OWNER), "scalar_mix_") if root.endswith(OWNER) else {}
-    return _Elmo(root, in_one_precision(own, path), in_one_precision(mixes, path), path)
+    own = _below(state, root, (ENCODER, STACK), path)
+    mixes = _below(state, root.removesuffix(OWNER), ("scalar_mix_",), path) if root.endswith(OWNER) else {}
+    return _Elmo(root, own, mixes, path)
 
 
-def _below(state: Mapping[str, Tensor], root: str, *parts: str) -> dict[str, Tensor]:
+def _below(state: Mapping[str, Tensor], root: str, parts: tuple[str, ...], path: str) -> dict[str, Tensor]:
+    """The tensors whose names start with the root and one of the parts, in one precision; names without the root."""
     begins = tuple(root + part for part in parts)
-    return {name.removeprefix(root): tensor for name, tensor in state.items() if name.startswith(begins)}
+    found = {name: tensor for name, tensor in state.items() if name.startswith(begins)}
+    return {name.removeprefix(root): tensor for name, tensor in in_one_precision(found, path).items()}
 
 
 def _mixes(elmos: list[_Elmo], depth: int) -> tuple[Mix, ...]:

@@ -148,7 +148,8 @@ def in_one_precision(tensors: Mapping[str, Tensor], where: str) -> dict[str, Ten
     for name, tensor in found.items():
         if tensor.is_floating_point() and tensor.dtype != common:
             found[name] = tensor.to(common)
-            if not torch.equal(found[name].to(tensor.dtype), tensor):
+            finite = bool(torch.isfinite(tensor).all())  # `check` refuses the others
+            if finite and not torch.equal(found[name].to(tensor.dtype), tensor):
                 raise ModelError(
                     f"{where}: tensor {name} holds {tensor.dtype} numbers that are not exact in {common}, "
                     "the precision of the others; save all tensors in one precision"

@@ -309,10 +309,10 @@ ROOT = "_elmo_lstm._elmo_lstm.forward_layer_0"
         (state_of(ARRAYS) | {f"{ROOT}.state_linearity.bias": torch.ones(23)}, r"has shape \(23,\); \(24,\) fits"),
         (state_of(ARRAYS) | {f"{ROOT}.state_linearity.bias": torch.full((24,), torch.nan)}, "NaN"),
         (state_of(ARRAYS) | {f"{ROOT}.state_linearity.bias": torch.ones(24, dtype=torch.int64)}, "floating-point"),
-        (state_of(ARRAYS) | {f"{ROOT}.state_linearity.bias": torch.ones(24, dtype=torch.complex64)}, "floating-point"),
+        (state_of(ARRAYS) | {f"{ROOT}.state_linearity.bias": torch.ones(24, dtype=torch.complex64)}, "ComplexFloat"),
         (
             state_of(ARRAYS, dtype=torch.float32) | {f"{ROOT}.state_linearity.bias": torch.ones(24).double() / 3},
-            "not exact",
+            f"tensor {ROOT}.state_linearity.bias holds torch.float64 numbers that are not exact in torch.float32",
         ),
         (state_of(ARRAYS) | {f"{ROOT}.state_projection.weight": torch.ones(4)}, "expected 2 dimensions"),
         (state_of(ARRAYS) | {"_elmo_lstm._token_embedder._char_embedding_weights": torch.ones(261, 3)}, r"\(262, 3\)"),

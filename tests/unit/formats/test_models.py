@@ -287,7 +287,7 @@ BAD = {
     "options that are no JSON": (lambda f: (f / "options.json").write_text("{"), "not JSON"),
     "options that are a list": (lambda f: (f / "options.json").write_text("[]"), "no section 'lstm'"),
     "no options": (lambda f: (f / "options.json").unlink(), "no options.json"),
-    "terabytes": (promise_terabytes, "which the file does not hold"),
+    "terabytes": (promise_terabytes, "bytes of numbers, which its .* bytes do not hold"),
     "a link to another file": (link_outside, "is a link;"),
     "numbers in another file": (store_outside, "another file"),
     "a group": (group_instead, "a group"),

@@ -206,7 +206,7 @@ def _check_instructions(data: Any) -> None:
         # The C unpickler allocates as many objects as a number here says.
         if name.endswith("PUT") and int(argument or 0) > (position or 0):
             raise pickle.UnpicklingError("the pickle counts more objects than it has")
-        if name == "LONG1" and abs(argument) >= LARGEST_NUMBER and argument != OLD_MAGIC:
+        if name == "LONG1" and abs(int(argument or 0)) >= LARGEST_NUMBER and argument != OLD_MAGIC:
             raise pickle.UnpicklingError("the pickle has a number larger than any size")
         _apply(name, argument, stack, memo)
 
