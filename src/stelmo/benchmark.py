@@ -6,7 +6,6 @@ the character CNN, one step at a time. Weights are random and words follow Zipf'
 """
 
 import random
-import resource
 import statistics
 import sys
 import time
@@ -142,6 +141,10 @@ def _seconds(run: Callable[[], object]) -> float:
 
 def _peak() -> float:
     """MB of this process at its largest."""
+    try:
+        import resource
+    except ImportError:  # Windows does not have it
+        return float("nan")
     kilo = 1024 if sys.platform == "linux" else 1024**2
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / kilo
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from stelmo.errors import ConfigError, StelmoError
 
 Positive = Annotated[int, Field(gt=0, le=2**31 - 1)]
-Clip = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Clip = Annotated[float, Field(gt=0, le=1e38, allow_inf_nan=False)]  # float32 holds it
 
 StatePolicy = Literal["fresh", "warm", "carry"]
 Precision = Literal["float32", "float64", "int8", "bfloat16", "float16"]

@@ -24,7 +24,7 @@ def address(tmp_path_factory):
     uvicorn = pytest.importorskip("uvicorn", reason="the service is not installed: pip install 'stelmo[serve]'")
     from stelmo.explore import index
     from stelmo.serve.app import app
-    from stelmo.store.mixes import Mixes
+    from stelmo.store.runs import Mixes
 
     model = tiny.model()
     uses = index.build(model, [line.split() for line in TEXT], tmp_path_factory.mktemp("index") / "uses")

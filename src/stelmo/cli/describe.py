@@ -87,7 +87,7 @@ def _npz_vectors(path: Path) -> Lines:
 
 
 def _parquet_vectors(path: Path) -> Lines:
-    from stelmo.store.vectors import pyarrow_modules
+    from stelmo.store.parquet import pyarrow_modules
 
     pa, parquet = pyarrow_modules()
     try:

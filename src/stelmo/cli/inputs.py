@@ -57,9 +57,9 @@ class Inputs:
             yield from formats.read(self._reader, name, chosen, tokenizer=self._tokenizer, column=self._column)
 
     def _table(self, name: str) -> Iterator[Sentence]:
-        from stelmo.store import tables  # here, because `--help` needs no numpy
+        from stelmo.store import parquet  # here, because `--help` needs no numpy
 
-        for row, value in tables.values(Path(name)):
+        for row, value in parquet.text_values(Path(name)):
             for tokens in formats.of_value(value, f"{name}:{row}", self._tokenizer):
                 yield Sentence(tokens, name, row)
 

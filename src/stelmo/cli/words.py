@@ -75,9 +75,9 @@ def _write(
     overwrite: bool,
 ) -> "Written":
     from stelmo.jobs.words import write_averages, write_vocabulary  # here, because `--help` needs no torch
-    from stelmo.store import word2vec
+    from stelmo.store import static
 
-    word2vec.refuse_output(output, overwrite)
+    static.refuse_output(output, overwrite)
     model = loaded(name, **options)
     if found is None:
         return write_vocabulary(model, output, overwrite)

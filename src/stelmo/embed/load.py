@@ -7,7 +7,7 @@ from stelmo.config import LoadSettings, parse
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, ModelError
 from stelmo.formats import bilm, models
-from stelmo.store import bundled
+from stelmo.store import folder
 
 HUB_FILES = ["config.json", "model.safetensors", "softmax.safetensors", "vocab.txt", "alphabet.json", "README.md"]
 
@@ -32,7 +32,7 @@ def load(
     """
     chosen = parse(LoadSettings, settings, "load", ConfigError)
     if path is None:
-        return Model(bundled.english(), chosen)
+        return Model(folder.english(), chosen)
     saved = models.read(Path(path), _path(options), _path(vocabulary), _path(softmax), prefix)
     if token_embeddings is not None:
         # The warm state comes from the characters: its text may have words that the vocabulary lacks.

@@ -1,14 +1,14 @@
 """An AllenNLP archive (model.tar.gz) or state (.th) → the ELMo inside a task's model, with its trained mixes.
 
-Knows AllenNLP's names and its PyTorch conventions, which differ from those of the published files:
+Knows AllenNLP's names and its PyTorch conventions, which differ from the published files:
 
               AllenNLP                              published
  convolution  (count, character width, width)       (width, character width, count)
- highway      [transform; gate] in one, gate · x    two matrices, gate · transformed x: the gate's signs turn
- LSTM gates   i, f, j, o; 1 is in the forget bias   i, j, f, o; 1 is added when it runs
+ highway      [transform; gate] in one, gate · x    two matrices, gate · transformed x: the gate changes its sign
+ LSTM gates   i, f, j, o; forget bias includes 1    i, j, f, o; 1 is added at run time
 
-The shapes in a state tell the architecture but for clips, activation and the longest word; skip connections
-AllenNLP always has. They stand in an options.json, which an archive may hold (fta/…options_file).
+The shapes in a state determine the architecture except clips, activation and the longest word, which are in an
+options.json that an archive may contain (fta/…options_file). AllenNLP always has skip connections.
 """
 
 import re
@@ -26,7 +26,7 @@ from stelmo.errors import ModelError
 from stelmo.formats import bilm
 from stelmo.formats.untrusted import archives, pickles
 from stelmo.ops.reference import FORGET_BIAS
-from stelmo.store.saved import Mix, SavedModel, check, filled_bilm
+from stelmo.store.saved import Mix, SavedModel, check, filled_bilm, in_one_precision
 from stelmo.text import chars
 
 ASSUMED = "clips and activation assumed as published"
@@ -36,32 +36,32 @@ OWNER, ENCODER, STACK = "_elmo_lstm.", "_token_embedder.", "_elmo_lstm."  # the 
 DIRECTIONS = ("forward", "backward")
 TABLE = f"{ENCODER}_char_embedding_weights"
 
-# What all published models have, and no shape shows.
+# The same in all published models, and not visible in any shape.
 _PUBLISHED: dict[str, dict[str, Any]] = {
     "input": {"activation": "relu", "max_characters": 50},
     "lstm": {"cell_clip": 3.0, "projection_clip": 3.0, "skip": True},
 }
-_UNSAID = {"input": {"activation", "max_characters"}, "lstm": {"cell_clip", "projection_clip", "skip"}}
+_INVISIBLE = {"input": {"activation", "max_characters"}, "lstm": {"cell_clip", "projection_clip", "skip"}}
 
 
 def recognises(path: Path) -> bool:
-    """By its name: an archive, a state, or a folder that an archive was unpacked to."""
+    """By its name: an archive, a state, or a folder with an unpacked archive."""
     if path.is_dir():
         return any((path / name).is_file() for name in WEIGHTS)
     return path.name.endswith((".th", ".pt", ".pth", ".tar.gz", ".tgz"))
 
 
 def read(path: Path, options: Path | None = None, prefix: str = "") -> SavedModel:
-    """The ELMo in the state; of several that differ, the one whose tensors' names begin with `prefix`."""
+    """The ELMo in the state; of several different ones, that whose tensor names start with `prefix`."""
     with _opened(path) as files:
         state = pickles.read_state(_weights(files, path))
-        found = [options] if options is not None else _option_files(files)
-        said = [bilm.read_options(file) for file in found]
+        found = [options] if options is not None else [file for name, file in files.items() if _is_options(name)]
+        configs = [bilm.read_options(file) for file in found]
         normed = _has_layer_norm(files)
     elmos = _elmos(state, prefix, str(path))
-    config = _config(elmos[0], said)
+    config = _config(elmos[0], configs)
     mixes = _mixes(elmos, config.depth)
-    notes = [*([] if said else [ASSUMED]), *([NORMED] if normed and mixes else [])]
+    notes = [*([] if configs else [ASSUMED]), *([NORMED] if normed and mixes else [])]
     return SavedModel(
         filled_bilm(config, dict(_tensors(elmos[0], config)), str(path)), _format(path, notes), mixes=mixes
     )
@@ -71,12 +71,16 @@ def read(path: Path, options: Path | None = None, prefix: str = "") -> SavedMode
 
 
 def _opened(path: Path) -> AbstractContextManager[dict[str, Path]]:
-    """The files of interest by their names in the archive."""
+    """The needed files by their names in the archive."""
     if path.is_dir():
         found = [file for file in (*path.iterdir(), *path.glob("fta/*")) if file.is_file()]
         names = {file.relative_to(path).as_posix(): file for file in found}
         return nullcontext({name: file for name, file in names.items() if _wanted(name)})
-    return archives.unpacked(path, _wanted) if archives.is_gzip(path) else nullcontext({WEIGHTS[0]: path})
+    return (
+        archives.unpacked(path, _wanted, is_text=lambda name: not name.endswith(WEIGHTS))
+        if archives.is_gzip(path)
+        else nullcontext({WEIGHTS[0]: path})
+    )
 
 
 def _wanted(name: str) -> bool:
@@ -87,29 +91,23 @@ def _is_options(name: str) -> bool:
     return name.endswith(("options_file", "options.json"))
 
 
-def _option_files(files: Mapping[str, Path]) -> list[Path]:
-    return [file for name, file in files.items() if _is_options(name)]
-
-
 def _weights(files: Mapping[str, Path], path: Path) -> Path:
     for wanted in WEIGHTS:
         found = [file for name, file in files.items() if PurePosixPath(name).name == wanted]
         if len(found) == 1:
             return found[0]
-    raise ModelError(f"{path}: no {WEIGHTS[0]}, or several, among {', '.join(files) or 'its members'}; expected one")
+    raise ModelError(
+        f"{path}: no {WEIGHTS[0]}, or more than one, among {', '.join(files) or 'its members'}; expected one"
+    )
 
 
 def _has_layer_norm(files: Mapping[str, Path]) -> bool:
-    """Whether the task's configuration asked for it: no tensor shows it, and it changes what a mix means."""
+    """Whether the task's configuration sets it: no tensor shows it, and it changes the meaning of a mix."""
     configs = [file for name, file in files.items() if PurePosixPath(name).name == "config.json"]
-    return any(re.search(rb'"do_layer_norm"\s*:\s*true', _contents(file)) for file in configs)
-
-
-def _contents(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        return any(re.search(rb'"do_layer_norm"\s*:\s*true', file.read_bytes()) for file in configs)
     except OSError as problem:
-        raise ModelError(f"{file}: cannot be read ({problem.strerror})") from None
+        raise ModelError(f"{problem.filename}: cannot be read ({problem.strerror})") from None
 
 
 def _format(path: Path, notes: list[str]) -> str:
@@ -122,7 +120,7 @@ def _format(path: Path, notes: list[str]) -> str:
 
 @dataclass(frozen=True)
 class _Elmo:
-    """One biLM's tensors and those of the mixes around it, without what their names begin with."""
+    """The tensors of one biLM and of the mixes around it, by their names without the common start."""
 
     root: str
     tensors: Mapping[str, Tensor]
@@ -132,7 +130,7 @@ class _Elmo:
     def tensor(self, name: str, *shape: int) -> Tensor:
         found = self._found(name)
         if tuple(found.shape) != shape:
-            raise ModelError(f"{self._where(name)} has shape {tuple(found.shape)}; beside the others {shape} fits")
+            raise ModelError(f"{self._where(name)} has shape {tuple(found.shape)}; {shape} fits the other tensors")
         check(found, shape, self._where(name))
         return found
 
@@ -143,17 +141,19 @@ class _Elmo:
         return shape
 
     def numbered(self, pattern: str) -> list[str]:
-        """The tensors of that name with 0, 1, 2, … in it, none left out."""
+        """The names of that pattern with 0, 1, 2, …, without gaps."""
         head, tail = pattern.split("{}")
         there = {name for name in (*self.tensors, *self.mixes) if name.startswith(head) and name.endswith(tail)}
         names = [pattern.format(number) for number in range(len(there))]
         if set(names) != there:
-            raise ModelError(f"{self._where(pattern)}: numbered otherwise than 0, 1, 2, …: {', '.join(sorted(there))}")
+            raise ModelError(f"{self._where(pattern)}: not numbered 0, 1, 2, …: {', '.join(sorted(there))}")
         return names
 
     def same_weights(self, other: "_Elmo") -> bool:
         mine, theirs = self.tensors, other.tensors
-        return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
+        return mine.keys() == theirs.keys() and all(
+            mine[name].dtype == theirs[name].dtype and torch.equal(mine[name], theirs[name]) for name in mine
+        )
 
     def _found(self, name: str) -> Tensor:
         found = self.tensors.get(name, self.mixes.get(name))
@@ -166,7 +166,7 @@ class _Elmo:
 
 
 def _elmos(state: Mapping[str, Tensor], prefix: str, path: str) -> list[_Elmo]:
-    """All in the state, when one biLM serves them all."""
+    """All ELMos in the state, which must share one biLM."""
     roots = [name.removesuffix(TABLE) for name in state if name.startswith(prefix) and name.endswith(TABLE)]
     elmos = [_elmo(state, root, path) for root in roots]
     if not elmos:
@@ -178,19 +178,21 @@ def _elmos(state: Mapping[str, Tensor], prefix: str, path: str) -> list[_Elmo]:
 
 
 def _elmo(state: Mapping[str, Tensor], root: str, path: str) -> _Elmo:
-    # Caches of word vectors, which AllenNLP may have saved as well, begin otherwise.
-    own = _below(state, root, ENCODER, STACK)
-    mixes = _below(state, root.removesuffix(OWNER), "scalar_mix_") if root.endswith(OWNER) else {}
+    # Caches of word vectors, which AllenNLP may have saved as well, have other names.
+    own = _below(state, root, (ENCODER, STACK), path)
+    mixes = _below(state, root.removesuffix(OWNER), ("scalar_mix_",), path) if root.endswith(OWNER) else {}
     return _Elmo(root, own, mixes, path)
 
 
-def _below(state: Mapping[str, Tensor], root: str, *parts: str) -> dict[str, Tensor]:
+def _below(state: Mapping[str, Tensor], root: str, parts: tuple[str, ...], path: str) -> dict[str, Tensor]:
+    """The tensors whose names start with the root and one of the parts, in one precision; names without the root."""
     begins = tuple(root + part for part in parts)
-    return {name.removeprefix(root): tensor for name, tensor in state.items() if name.startswith(begins)}
+    found = {name: tensor for name, tensor in state.items() if name.startswith(begins)}
+    return {name.removeprefix(root): tensor for name, tensor in in_one_precision(found, path).items()}
 
 
 def _mixes(elmos: list[_Elmo], depth: int) -> tuple[Mix, ...]:
-    """In the state's order; one module under two names counts once."""
+    """In the order of the state; one module with two names counts once."""
     distinct: dict[str, list[Mix]] = {}
     for elmo in elmos:
         mixes = list(_mixes_of(elmo, depth))
@@ -209,26 +211,24 @@ def _mixes_of(elmo: _Elmo, depth: int) -> Iterator[Mix]:
 # The architecture
 
 
-def _config(elmo: _Elmo, said: list[ModelConfig]) -> ModelConfig:
+def _config(elmo: _Elmo, configs: list[ModelConfig]) -> ModelConfig:
+    """The architecture in the shapes, completed by the options that fit it."""
     shown = _shown(elmo)
-    if not said:
+    if not configs:
         return shown
-    fitting = [config for config in said if _bare(config) == _bare(shown)]
+    visible = shown.model_dump(exclude=_INVISIBLE)
+    fitting = [config for config in configs if config.model_dump(exclude=_INVISIBLE) == visible]
     if not fitting or any(config != fitting[0] for config in fitting):
         raise ModelError(
-            f"{elmo.path}: {len(fitting)} of {len(said)} options fit the tensors; name the one with options=…"
+            f"{elmo.path}: {len(fitting)} of {len(configs)} options fit the tensors; name the one with options=…"
         )
     if not fitting[0].lstm.skip:
-        raise ModelError(f"{elmo.path}: the options are without use_skip_connections; AllenNLP has no such model")
+        raise ModelError(f"{elmo.path}: use_skip_connections is not set in the options; AllenNLP has no such model")
     return fitting[0]
 
 
-def _bare(config: ModelConfig) -> dict[str, object]:
-    return config.model_dump(exclude=_UNSAID)
-
-
 def _shown(elmo: _Elmo) -> ModelConfig:
-    """What the shapes show, and the rest as published."""
+    """What the shapes show; the rest as published."""
     kernels = [elmo.shape(name, 3) for name in elmo.numbered(f"{ENCODER}char_conv_{{}}.weight")]
     projection, cells = elmo.shape(f"{STACK}forward_layer_0.state_projection.weight", 2)
     cnn = {
@@ -237,29 +237,21 @@ def _shown(elmo: _Elmo) -> ModelConfig:
         "filters": [(width, number) for number, _, width in kernels],
         "highways": len(elmo.numbered(f"{ENCODER}_highways._layers.{{}}.weight")),
     }
-    lstm = {"cells": cells, "projection": projection, "layers": _layers(elmo)}
-    values = {"input": cnn | _PUBLISHED["input"], "lstm": lstm | _PUBLISHED["lstm"]}
-    config = parse(ModelConfig, values, elmo.path, ModelError)
-    _refuse_square_projections(config, elmo.path)
-    return config
-
-
-def _layers(elmo: _Elmo) -> int:
-    ahead, behind = (
+    forward, backward = (
         len(elmo.numbered(f"{STACK}{direction}_layer_{{}}.state_projection.weight")) for direction in DIRECTIONS
     )
-    if ahead != behind:
-        raise ModelError(f"{elmo.path}: {ahead} layers forward and {behind} backward; a biLM has as many of both")
-    return ahead
-
-
-def _refuse_square_projections(config: ModelConfig, path: str) -> None:
+    if forward != backward:
+        raise ModelError(f"{elmo.path}: {forward} forward and {backward} backward layers; a biLM has equally many")
+    lstm = {"cells": cells, "projection": projection, "layers": forward}
+    values = {"input": cnn | _PUBLISHED["input"], "lstm": lstm | _PUBLISHED["lstm"]}
+    config = parse(ModelConfig, values, elmo.path, ModelError)
     assert isinstance(config.input, CharInput)
-    if config.lstm.projection in (config.lstm.cells, config.input.width):
+    if projection in (cells, config.input.width):
         raise ModelError(
-            f"{path}: a projection from {config.lstm.projection} numbers to as many; published models have none then, "
-            "and such a model is not supported"
+            f"{elmo.path}: a projection from {projection} numbers to {projection}; published models have no square "
+            "projection, and such a model is not supported"
         )
+    return config
 
 
 # The tensors

@@ -1,12 +1,11 @@
 """The published layout (options.json, weights.hdf5, vocabulary, softmax) ↔ a model. Knows no other format.
 
-Quirks that live here: the table of 261 characters without the row for "no token here", the option
-`n_characters` that says 261 or 262 for the same file, kernels with a height of 1, and options that
-training wrote beside those of the architecture.
+Its quirks: a table of 261 characters without the row for "no token here", the option `n_characters` that is 261 or 262
+for the same file, kernels with a height of 1, and options of the training among those of the architecture.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,12 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.config import CharInput, ModelConfig, WordInput, parse
-from stelmo.errors import ConfigError, DataError, ModelError
+from stelmo.errors import ConfigError, ModelError
 from stelmo.formats.untrusted import hdf5
 from stelmo.model.softmax import Softmax
+from stelmo.store import atomic
 from stelmo.store.saved import SavedModel, filled_bilm, filled_softmax
+from stelmo.store.vectors import NewHdf5
 from stelmo.text import chars
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 
 FORMAT = "bilm HDF5"
 DIRECTIONS = ("lstm_forward", "lstm_backward")
@@ -38,14 +39,14 @@ def read(weights: Path, options: Path, vocabulary: Path | None = None, softmax: 
 
 
 def assembled(config: ModelConfig, weights: Path, words: Vocabulary | None) -> SavedModel:
-    """The model without a softmax, its options and vocabulary already read."""
+    """The model without a softmax, from options and a vocabulary that are already read."""
     if isinstance(config.input, WordInput):
         config = _sized_by_vocabulary(config, words)
     return SavedModel(filled_bilm(config, _read_weights(weights, config), str(weights)), FORMAT, words)
 
 
 def write(saved: SavedModel, folder: Path) -> None:
-    """options.json, weights.hdf5 and what else the model has; the original software loads them."""
+    """options.json, weights.hdf5 and what else the model has, for the original software."""
     (folder / "options.json").write_text(json.dumps(options_of(saved.config), indent=2) + "\n")
     _write_datasets(folder / "weights.hdf5", _published(saved))
     if saved.vocabulary is not None:
@@ -65,25 +66,25 @@ def read_options(path: Path) -> ModelConfig:
 
 
 def read_json(path: Path) -> Any:
-    """What options.json holds, the training run's own options included."""
-    try:
-        return json.loads(path.read_bytes())
-    except OSError as problem:
-        raise ModelError(
-            f"{path}: cannot be read ({problem.strerror}); a weights file needs its options.json"
-        ) from None
-    except (ValueError, RecursionError) as problem:
-        raise ModelError(f"{path}: not JSON ({problem})") from None
+    """All of options.json, including the options of the training run."""
+    return atomic.read_json(path, ModelError, "a weights file needs its options.json")
 
 
 def config_of(options: Any, where: str) -> ModelConfig:
-    """The architecture in published options; keys of the training run are passed over."""
-    lstm, char_cnn = _section(options, "lstm", where), None
-    if "char_cnn" in options:
-        char_cnn = _section(options, "char_cnn", where)
+    """The architecture in published options; keys of the training run are ignored."""
+    lstm = _section(options, "lstm", where)
+    char_cnn = _section(options, "char_cnn", where) if "char_cnn" in options else None
     if options.get("bidirectional") is False:
-        raise ModelError(f"{where}: bidirectional is false; only models of both directions are supported")
-    values = {"input": _input_values(options, char_cnn, where), "lstm": _lstm_values(lstm)}
+        raise ModelError(f"{where}: bidirectional is false; only bidirectional models are supported")
+    lstm_values = {
+        "cells": lstm.get("dim"),
+        "projection": lstm.get("projection_dim"),
+        "layers": lstm.get("n_layers", 1),
+        "cell_clip": lstm.get("cell_clip"),
+        "projection_clip": lstm.get("proj_clip"),
+        "skip": bool(lstm.get("use_skip_connections")),
+    }
+    values = {"input": _input_values(options, char_cnn, where), "lstm": lstm_values}
     return parse(ModelConfig, values, where, ModelError)
 
 
@@ -94,24 +95,16 @@ def _section(options: Any, name: str, where: str) -> dict[str, Any]:
     return section
 
 
-def _lstm_values(lstm: dict[str, Any]) -> dict[str, Any]:
-    renamed = {
-        "cells": lstm.get("dim"),
-        "projection": lstm.get("projection_dim"),
-        "layers": lstm.get("n_layers", 1),
-    }
-    clips = {"cell_clip": lstm.get("cell_clip"), "projection_clip": lstm.get("proj_clip")}
-    return renamed | clips | {"skip": bool(lstm.get("use_skip_connections"))}
-
-
 def _input_values(options: dict[str, Any], char_cnn: dict[str, Any] | None, where: str) -> dict[str, Any]:
     if char_cnn is None:
         return {"kind": "words", "words": options.get("n_tokens_vocab") or 1}
     if char_cnn.get("projection_after_highway") is False:
-        raise ModelError(f"{where}: projection_after_highway is false; only a projection behind the highways is known")
+        raise ModelError(
+            f"{where}: projection_after_highway is false; only a projection after the highways is supported"
+        )
     if char_cnn.get("n_characters", 262) not in (261, 262):
         raise ModelError(
-            f"{where}: n_characters is {char_cnn['n_characters']}; a biLM has 261 (or 262, the same table)"
+            f"{where}: n_characters is {char_cnn['n_characters']!r:.40}; a biLM has 261 (or 262, the same table)"
         )
     return {
         "kind": "chars",
@@ -124,7 +117,7 @@ def _input_values(options: dict[str, Any], char_cnn: dict[str, Any] | None, wher
 
 
 def _sized_by_vocabulary(config: ModelConfig, words: Vocabulary | None) -> ModelConfig:
-    """Options of word-id models often leave out n_tokens_vocab; the vocabulary file decides."""
+    """Options of word-id models often lack n_tokens_vocab, so the vocabulary file decides."""
     if words is None:
         raise ModelError("the options have no char_cnn, so the model reads word ids and needs its vocab.txt")
     return config.model_copy(update={"input": WordInput(words=len(words))})
@@ -160,14 +153,14 @@ def options_of(config: ModelConfig) -> dict[str, Any]:
 def _published_input(config: ModelConfig) -> CharInput | WordInput:
     if isinstance(config.input, CharInput | WordInput):
         return config.input
-    raise ConfigError("a model that reads code points has no place in the published layout; save it as a stelmo folder")
+    raise ConfigError("the published layout cannot hold a model that reads code points; save it as a stelmo folder")
 
 
 # weights.hdf5
 
 
 class Place(NamedTuple):
-    """Where a tensor of ours lies. None in the shape: any length."""
+    """One of our tensors, and the dataset that holds it. None in the shape: any length."""
 
     tensor: str
     dataset: str
@@ -175,7 +168,7 @@ class Place(NamedTuple):
 
 
 def places(config: ModelConfig) -> Iterator[Place]:
-    """One by one: options that promise a billion layers fail at the first that is not there."""
+    """A generator: options with a billion layers fail at the first one that is missing."""
     reads = _published_input(config)
     if isinstance(reads, WordInput):
         yield Place("encoder.table", "embedding", (reads.words, config.lstm.projection))
@@ -212,44 +205,39 @@ def _lstm_places(config: ModelConfig) -> Iterator[Place]:
 
 def _read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
     with hdf5.opened(path) as file:
+        names = hdf5.names(file)
         arrays, read = {}, set()
         for place in places(config):
             name = _name_in(file, place.dataset, config)
             arrays[place.tensor] = hdf5.read(file, name, place.shape)
             read.add(name)
-        _refuse_unread(hdf5.names(file), read, str(path))
+        for name in names:  # a layer that the options leave out would be lost silently
+            if name not in read and name.startswith(("CNN", "RNN")):
+                raise ModelError(f"{path}: {name} is not in the options, which belong to another model")
     return tensors_of(arrays, config, str(path))
 
 
 def _name_in(file: Any, dataset: str, config: ModelConfig) -> str:
-    """Training does not wrap a single layer, so its exported names are shorter than those of the description."""
+    """Training does not wrap a single layer, so its exported names are shorter than the documented ones."""
     short = dataset.replace("MultiRNNCell/Cell0/", "")
     return short if config.lstm.layers == 1 and dataset not in file and short in file else dataset
 
 
-def _refuse_unread(names: Iterable[str], read: set[str], where: str) -> None:
-    """A layer that the options leave out would be missed in silence."""
-    for name in names:
-        if name not in read and name.startswith(("CNN", "RNN")):
-            raise ModelError(f"{where}: {name} has no place in the options, which belong to another model")
-
-
 def tensors_of(arrays: dict[str, NDArray[Any]], config: ModelConfig, where: str) -> dict[str, Tensor]:
-    """What lay in those places, in our shapes."""
+    """Arrays by their `Place.tensor`, in our shapes."""
     if isinstance(config.input, CharInput):
         arrays = arrays | {"encoder.table": _with_empty_row(arrays["encoder.table"], where)}
-    return {name: torch.from_numpy(_without_height(name, array)) for name, array in arrays.items()}
-
-
-def _without_height(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    return array[0] if name.startswith("encoder.kernels") else array
+    return {
+        name: torch.from_numpy(array[0] if name.startswith("encoder.kernels") else array)  # [0]: the height of 1
+        for name, array in arrays.items()
+    }
 
 
 def _with_empty_row(table: NDArray[Any], where: str) -> NDArray[Any]:
     """The table with its row for "no token here", which training does not have.
 
-    262 rows come from two habits: someone put the zero row in already, or training ran with
-    n_characters 262 and the last row was never used. A trained first row is never exactly zero.
+    262 rows have two causes: somebody has already added the zero row, or training ran with n_characters 262 and never
+    used the last row. A trained first row is never exactly zero.
     """
     if len(table) not in (chars.ROWS - 1, chars.ROWS):
         raise ModelError(f"{where}: char_embed has {len(table)} rows; a biLM has 261 (or 262)")
@@ -260,7 +248,7 @@ def _with_empty_row(table: NDArray[Any], where: str) -> NDArray[Any]:
 
 
 def _published(saved: SavedModel) -> dict[str, Tensor]:
-    """The tensors under their datasets' names, in the datasets' shapes."""
+    """The tensors by the names of their datasets, in the shapes of the datasets."""
     tensors = saved.bilm.state_dict()
     if isinstance(saved.config.input, CharInput):
         tensors["encoder.table"] = tensors["encoder.table"][1:]
@@ -271,12 +259,12 @@ def _published(saved: SavedModel) -> dict[str, Tensor]:
 
 
 def _write_datasets(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    with hdf5.NewFile(path) as file:
+    with NewHdf5(path) as file:
         for name, tensor in tensors.items():
             file[name] = tensor.detach().cpu().numpy()
 
 
-# softmax, vocabulary and token embeddings
+# softmax and token embeddings
 
 
 def read_softmax(path: Path, config: ModelConfig, words: Vocabulary | None) -> Softmax:
@@ -287,36 +275,10 @@ def read_softmax(path: Path, config: ModelConfig, words: Vocabulary | None) -> S
     return filled_softmax(torch.from_numpy(weight), torch.from_numpy(bias), config, str(path))
 
 
-def read_vocabulary(path: Path) -> Vocabulary:
-    try:
-        return vocabulary_of(path.read_bytes(), str(path))
-    except OSError as problem:
-        raise ModelError(f"{path}: cannot be read ({problem.strerror})") from None
-
-
-def vocabulary_of(raw: bytes, where: str) -> Vocabulary:
-    """One word a line; only the line feed ends a line, since a word may be any other separator."""
-    try:
-        lines = raw.decode("utf-8").split("\n")
-    except UnicodeDecodeError as problem:
-        line = raw[: problem.start].count(b"\n") + 1
-        raise ModelError(f"{where}:{line}: not UTF-8; a vocabulary has one word a line in UTF-8") from None
-    words = (line.removesuffix("\r") for line in lines[: -1 if not lines[-1] else None])
-    try:
-        return Vocabulary.of(words, where)
-    except DataError as problem:  # as a part of a model it is a flaw of the model
-        raise ModelError(str(problem)) from None
-
-
-def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{word}\n" for word in vocabulary)
-
-
 def with_token_embeddings(saved: SavedModel, path: Path) -> SavedModel:
-    """The model reading words by their row in a cache of layer 0 (V, P) instead of by their characters."""
+    """The model with its characters replaced by a cache of layer 0 (V, P), one row for each vocabulary word."""
     if saved.vocabulary is None:
-        raise ModelError(f"{path}: token embeddings follow a vocabulary's lines; name the vocabulary, too")
+        raise ModelError(f"{path}: token embeddings are numbered by a vocabulary; name the vocabulary as well")
     config = saved.config.model_copy(update={"input": WordInput(words=len(saved.vocabulary))})
     with hdf5.opened(path) as file:
         table = torch.from_numpy(hdf5.read(file, "embedding", (len(saved.vocabulary), config.lstm.projection)))

@@ -1,13 +1,13 @@
 """A folder of ELMoForManyLangs ↔ a model. Knows no other format.
 
-config.json           of the training run; `config_path` names the architecture, often on its authors' disk
+config.json           of the training run; `config_path` names the architecture, often with a path of its authors
 <architecture>.json   sizes of the model
-word.dic, char.dic    a symbol, a tab and its id on each line, where the model reads words, characters
+word.dic, char.dic    a symbol, a tab and its id on each line, if the model reads words, characters
 token_embedder.pkl    word and character tables, convolution, highways, projection
 encoder.pkl           the LSTMs
-classifier.pkl        its softmax over sampled words, which is not read: it predicts no whole vocabulary
+classifier.pkl        its softmax over sampled words, which is not read: it does not predict a whole vocabulary
 
-A quirk that lives here: U+3000, which some tools strip from its line.
+A quirk: the symbol U+3000, which some tools strip from its line.
 """
 
 import json
@@ -18,14 +18,16 @@ from typing import Any
 from stelmo.config import CodePointInput, ModelConfig, parse
 from stelmo.errors import ConfigError, ModelError
 from stelmo.formats import efml_tensors as theirs
+from stelmo.store.atomic import read_json
 from stelmo.store.saved import SavedModel, filled_bilm
 from stelmo.text.codepoints import Alphabet
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.vocabulary import MOST_BYTES, Vocabulary
 
 FORMAT = "ELMoForManyLangs"
 EMBEDDER, ENCODER = "token_embedder.pkl", "encoder.pkl"
+INCOMPLETE = "the model folder is incomplete, copy it again"
 IDEOGRAPHIC_SPACE = "\u3000"
-DROPOUT = 0.1  # of the training; the original asks for it, though it drops nothing when it embeds
+DROPOUT = 0.1  # of the training; the original software requires the key, although it is not used for embedding
 
 
 def recognises(path: Path) -> bool:
@@ -47,7 +49,7 @@ def read(path: Path) -> SavedModel:
 
 
 def write(saved: SavedModel, folder: Path) -> None:
-    """What the original software loads, with torch 1.6 or later; the softmax and a warm state have no place there."""
+    """For the original software with torch 1.6 or later; the format has no softmax and no warm state."""
     config = saved.config
     _refuse_foreign(config)
     if saved.vocabulary is not None:
@@ -66,7 +68,7 @@ def write(saved: SavedModel, folder: Path) -> None:
 
 # The architecture
 
-# The one architecture of all published models; many of their archives come without it.
+# The architecture of all published models; many of their archives lack the file.
 _PUBLISHED_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
 _PUBLISHED = {
     "encoder": {
@@ -82,49 +84,49 @@ _PUBLISHED = {
 
 def _read_architecture(folder: Path) -> tuple[Any, str]:
     """The architecture and the name of its file."""
-    named = _section(_read_json(folder / "config.json"), None, str(folder / "config.json")).get("config_path")
+    named = _section(read_json(folder / "config.json", ModelError, INCOMPLETE), None, str(folder / "config.json")).get(
+        "config_path"
+    )
     if not isinstance(named, str) or not named:
         raise ModelError(f"{folder / 'config.json'}: no config_path; expected the name of the architecture's file")
-    base = PureWindowsPath(named).name  # it splits at both kinds of slash
+    base = PureWindowsPath(named).name  # splits at both kinds of slash
     for path in (*_inside(folder, named), folder / base):
-        if path.is_file() and path.name != "config.json":
-            return _read_json(path), str(path)
+        if _is_file(path) and path.name != "config.json":
+            return read_json(path, ModelError, INCOMPLETE), str(path)
     return _unnamed_architecture(folder, base)
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, for example
+        return False
+
+
 def _inside(folder: Path, named: str) -> list[Path]:
-    """The path as it is named, if it stays in the folder."""
+    """The path as given, if it stays in the folder."""
     path = folder / named.replace("\\", "/")
     return [path] if path.is_relative_to(folder) and ".." not in path.relative_to(folder).parts else []
 
 
 def _unnamed_architecture(folder: Path, wanted: str) -> tuple[Any, str]:
-    """The only file that can be meant, or the one that every published model has."""
+    """The only file that can be the architecture, or the architecture of every published model."""
     others = [path for path in sorted(folder.glob("*.json")) if _looks_right(path)]
     if len(others) == 1:
-        return _read_json(others[0]), str(others[0])
+        return read_json(others[0], ModelError, INCOMPLETE), str(others[0])
     if not others and wanted in _PUBLISHED_NAMES:
         return _PUBLISHED, f"{folder} (the published {wanted})"
-    found = f"{len(others)} others could be it" if others else "no other file could be it"
+    found = f"{len(others)} other files could be it" if others else "no other file could be it"
     raise ModelError(
-        f"{folder}: the architecture {wanted} that config.json names is not there, and {found}; put it there"
+        f"{folder}: the architecture {wanted[:80]!r} named in config.json is missing, and {found}; copy it there"
     )
 
 
 def _looks_right(path: Path) -> bool:
     try:
-        return {"encoder", "token_embedder"} <= set(_read_json(path))
+        return {"encoder", "token_embedder"} <= set(read_json(path, ModelError))
     except (ModelError, TypeError):
         return False
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except OSError as problem:
-        raise ModelError(f"{path}: cannot be read ({problem.strerror}); the model folder is incomplete") from None
-    except (ValueError, RecursionError) as problem:
-        raise ModelError(f"{path}: not JSON ({problem})") from None
 
 
 def _section(values: Any, name: str | None, where: str) -> dict[str, Any]:
@@ -138,11 +140,11 @@ def _section(values: Any, name: str | None, where: str) -> dict[str, Any]:
 def _refuse_kinds(embedder: Mapping[str, Any], encoder: Mapping[str, Any], where: str) -> None:
     if str(encoder.get("name")).lower() != "elmo":
         raise ModelError(
-            f"{where}: the encoder is {encoder.get('name')!r}; only 'elmo', the projected LSTM, is supported"
+            f"{where}: the encoder is {encoder.get('name')!r:.40}; only 'elmo', the projected LSTM, is supported"
         )
     if str(embedder.get("name")).lower() != "cnn":
         raise ModelError(
-            f"{where}: the token embedder is {embedder.get('name')!r}; only 'cnn', the convolution, is supported"
+            f"{where}: the token embedder is {embedder.get('name')!r:.40}; only 'cnn', the convolution, is supported"
         )
 
 
@@ -175,17 +177,19 @@ def _lstm_values(encoder: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_square(config: ModelConfig, where: str) -> None:
-    """ELMoForManyLangs projects always; our LSTM, as the original biLM, leaves a square projection out."""
+    """ELMoForManyLangs always projects; our LSTM, like the original biLM, has no square projection."""
     if config.lstm.cells == config.lstm.projection:
-        raise ModelError(f"{where}: dim and projection_dim are both {config.lstm.cells}; only a narrower is supported")
+        raise ModelError(
+            f"{where}: dim and projection_dim are both {config.lstm.cells}; only a smaller projection_dim is supported"
+        )
 
 
 def _refuse_foreign(config: ModelConfig) -> None:
     if not isinstance(config.input, CodePointInput):
         reads = "the bytes of words" if config.input.kind == "chars" else "word ids without a projection"
         raise ConfigError(
-            f"an ELMoForManyLangs folder holds a model that reads code points, this one reads {reads}; "
-            "its input layer cannot be written there, choose another format"
+            f"an ELMoForManyLangs folder holds a model that reads code points, but this one reads {reads}; "
+            "choose another format"
         )
     if config.lstm.cells == config.lstm.projection or not config.lstm.skip:
         raise ConfigError(
@@ -223,28 +227,32 @@ def _architecture_of(config: ModelConfig) -> dict[str, Any]:
 
 
 def _read_dic(path: Path) -> tuple[str, ...]:
-    """The symbols in the order of their ids, which are 0, 1, 2 … in any order of lines."""
+    """The symbols in the order of their ids 0, 1, 2, …; the lines may have any order."""
     symbols: dict[int, str] = {}
     for number, line in enumerate(_lines(path), 1):
-        # Only the last tab and line feeds part: every other separator may be the symbol itself.
+        # Only the last tab and line feeds separate: any other separator may be the symbol itself.
         symbol, _, digits = line.rpartition("\t")
         digits = digits.strip()
         if not digits.isascii() or not digits.isdigit() or len(digits) > 9:
             raise ModelError(f"{path}:{number}: the id is {digits[:20]!r}; expected a symbol, a tab and a number")
         if int(digits) in symbols:
-            raise ModelError(f"{path}:{number}: id {digits} is there twice; each symbol has its own")
+            raise ModelError(f"{path}:{number}: id {digits} occurs twice; each symbol has its own")
         symbols[int(digits)] = symbol or IDEOGRAPHIC_SPACE
     gap = next((number for number in range(len(symbols)) if number not in symbols), None)
     if gap is not None:
-        raise ModelError(f"{path}: no symbol has id {gap}, though there are {len(symbols)}; ids have no gaps")
+        raise ModelError(f"{path}: no symbol has id {gap}, but there are {len(symbols)} symbols; ids have no gaps")
     return tuple(symbols[number] for number in range(len(symbols)))
 
 
 def _lines(path: Path) -> list[str]:
     try:
+        if path.exists() and not path.is_file():  # a device has no end
+            raise ModelError(f"{path}: not a regular file; {INCOMPLETE}")
+        if path.stat().st_size > MOST_BYTES:
+            raise ModelError(f"{path}: more than {MOST_BYTES:,} bytes; expected a symbol and its id on each line")
         lines = path.read_bytes().decode("utf-8").split("\n")
     except OSError as problem:
-        raise ModelError(f"{path}: cannot be read ({problem.strerror}); the model folder is incomplete") from None
+        raise ModelError(f"{path}: cannot be read ({problem.strerror}); {INCOMPLETE}") from None
     except UnicodeDecodeError as problem:
         raise ModelError(f"{path}: not UTF-8 (byte {problem.start})") from None
     return lines if lines[-1] else lines[:-1]
@@ -253,6 +261,6 @@ def _lines(path: Path) -> list[str]:
 def _write_dic(path: Path, symbols: tuple[str, ...]) -> None:
     for symbol in symbols:
         if not symbol or "\n" in symbol:
-            raise ModelError(f"the symbol {symbol!r} cannot stand on a line of {path.name}")
+            raise ModelError(f"the symbol {symbol!r} cannot be written as a line of {path.name}")
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{symbol}\t{number}\n" for number, symbol in enumerate(symbols))

@@ -1,7 +1,7 @@
-"""Tensors of ELMoForManyLangs ↔ ours. Knows no architecture files.
+"""Tensors of ELMoForManyLangs ↔ ours. Reads no architecture files.
 
-Its quirks: gates in the order i, f, j, o with the forget bias of 1 inside the stored one (taking it out and putting it
-back can cost float32 its last bit), a highway gate that carries instead of transforms, both halves in one matrix,
+Its quirks: gates in the order i, f, j, o with the forget bias of 1 included in the stored one (subtracting and adding
+it can change the last bit of float32), a highway gate that carries instead of transforms, both halves in one matrix,
 kernels and matrices for W x instead of x W.
 """
 
@@ -17,7 +17,7 @@ from stelmo.config import CodePointInput, ModelConfig
 from stelmo.errors import ModelError
 from stelmo.formats.untrusted.pickles import read_state
 from stelmo.ops.reference import FORGET_BIAS
-from stelmo.store.saved import check
+from stelmo.store.saved import check, in_one_precision
 
 DIRECTIONS = {"forward_layer": "lstm_forward", "backward_layer": "lstm_backward"}
 
@@ -54,7 +54,7 @@ def encoder_shapes(config: ModelConfig) -> Shapes:
 
 
 def read(path: Path, shapes: Shapes) -> Tensors:
-    """The tensors of a pickle: those expected, all of them, and no other."""
+    """The tensors of a pickle: exactly the expected ones."""
     found, checked = read_state(path), {}
     for name, shape in shapes:
         if name not in found:
@@ -63,12 +63,12 @@ def read(path: Path, shapes: Shapes) -> Tensors:
         checked[name] = found[name]
     surplus = sorted(found.keys() - checked.keys())
     if surplus:
-        raise ModelError(f"{path}: tensor {surplus[0]} has no place in the architecture, which is another model's")
-    return checked
+        raise ModelError(f"{path}: tensor {surplus[0]} is not in the architecture, which belongs to another model")
+    return in_one_precision(checked, str(path))
 
 
 def write(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Copies, since a view takes its hidden numbers along; through memory, since torch hides that a disk is full."""
+    """Saves copies, because a view would save all of its storage; in memory first, because torch hides a full disk."""
     compact = ((name, tensor.clone(memory_format=torch.contiguous_format)) for name, tensor in tensors.items())
     buffer = io.BytesIO()
     torch.save(OrderedDict(compact), buffer)
@@ -99,7 +99,7 @@ def their_embedder(ours: Mapping[str, Tensor], config: ModelConfig) -> Tensors:
 
 
 def _same(config: ModelConfig) -> Iterator[tuple[str, str, bool]]:
-    """Our name, theirs, and whether the axes stand in the other order; of all that is stored alike."""
+    """Our name, theirs, and whether the axes are reversed, for all tensors that are otherwise equal."""
     assert isinstance(config.input, CodePointInput)
     if config.input.word_table is not None:
         yield "encoder.word_table", "word_emb_layer.embedding.weight", False
@@ -113,7 +113,7 @@ def _same(config: ModelConfig) -> Iterator[tuple[str, str, bool]]:
 
 
 def _highways(config: ModelConfig) -> Iterator[tuple[str, str]]:
-    """Their name of each, and ours."""
+    """Their name and ours for each highway layer."""
     assert isinstance(config.input, CodePointInput)
     count = 0 if config.input.convolution is None else config.input.convolution.highways
     return ((f"highways._layers.{number}", f"encoder.characters.highways.{number}") for number in range(count))
@@ -152,6 +152,6 @@ def _lstm_places(config: ModelConfig) -> Iterator[tuple[str, str]]:
 
 
 def _swapped(gates: Tensor) -> Tensor:
-    """Blocks i, f, j, o → i, j, f, o, or back; always a copy."""
+    """Blocks i, f, j, o → i, j, f, o, or the reverse; always a copy."""
     first, second, third, fourth = gates.chunk(4)
     return torch.cat([first, third, second, fourth])

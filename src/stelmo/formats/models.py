@@ -1,4 +1,4 @@
-"""A path → the model there, whatever its format; a model → a folder of the format asked for."""
+"""The one entry: a path → its model, in any format; a model → a folder in the chosen format."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -11,6 +11,7 @@ from stelmo.formats.tensorflow import checkpoint
 from stelmo.formats.untrusted import hdf5
 from stelmo.store import atomic, folder, runs
 from stelmo.store.saved import SavedModel
+from stelmo.text.vocabulary import read_vocabulary
 
 WRITERS = {"stelmo": folder.write, "bilm": bilm.write, "efml": efml.write}
 READERS: list[tuple[Callable[[Path], bool], Callable[[Path], SavedModel]]] = [
@@ -32,32 +33,32 @@ def read(
     softmax: Path | None = None,
     prefix: str = "",
 ) -> SavedModel:
-    """The model at the path, in any format. The other files are found beside it unless they are named.
+    """The model at the path, in any format. The other files are found beside it unless they are given.
 
-    `prefix` says which of several ELMos in an AllenNLP state is meant.
+    `prefix` selects one of several ELMos in an AllenNLP state.
     """
     saved = _read(path, options, vocabulary, prefix)
     if vocabulary is not None and saved.vocabulary is None:
-        saved = replace(saved, vocabulary=bilm.read_vocabulary(vocabulary))
+        saved = replace(saved, vocabulary=read_vocabulary(vocabulary))
     if softmax is not None:
         saved = replace(saved, read_softmax=lambda: bilm.read_softmax(softmax, saved.config, saved.vocabulary))
     return saved
 
 
 def _read(path: Path, options: Path | None, vocabulary: Path | None, prefix: str) -> SavedModel:
+    try:
+        exists = path.exists()
+    except OSError as problem:  # a name that is too long, for example
+        raise ModelError(f"{path}: {problem.strerror}; expected {READABLE}") from None
     if checkpoint.recognises(path):
         return checkpoint.read(path, options, vocabulary)
-    if not path.exists():
+    if not exists:
         raise ModelError(f"{path}: no such file or folder; expected {READABLE}")
     if allennlp.recognises(path):
         return allennlp.read(path, options, prefix)
     for recognises, read_ in READERS:
         if options is None and recognises(path):
             return read_(path)
-    return _read_published(path, options, vocabulary)
-
-
-def _read_published(path: Path, options: Path | None, vocabulary: Path | None) -> SavedModel:
     home = path if path.is_dir() else path.parent
     weights = _weights(path)
     found = options or _options(path, weights, home)
@@ -65,15 +66,19 @@ def _read_published(path: Path, options: Path | None, vocabulary: Path | None) -
 
 
 def write(saved: SavedModel, path: Path, format: str = "stelmo", overwrite: bool = False) -> None:
-    """The model as a folder, whole or not at all."""
+    """The model as a folder, complete or absent."""
     choose("format", format, tuple(WRITERS))
     with atomic.new_folder(path, overwrite) as draft:
         WRITERS[format](saved, draft)
 
 
+# Files of the published layout
+
+
 def _weights(path: Path) -> Path:
     if path.is_file() and path.suffix != ".json":
-        return _hdf5(path)
+        _refuse_other_weights(path)
+        return path
     home = path if path.is_dir() else path.parent
     candidates = [file for file in _hdf5_files(home) if hdf5.contains(file, "RNN_0")]
     if path.suffix == ".json":
@@ -86,14 +91,13 @@ def _weights(path: Path) -> Path:
     raise ModelError(f"{home}: no model here ({_names(home.iterdir()) or 'empty'}); expected {READABLE}")
 
 
-def _hdf5(path: Path) -> Path:
+def _refuse_other_weights(path: Path) -> None:
     with path.open("rb") as file:
         start = file.read(8)
     if start[:1] == b"\x80" or start[:4] == b"PK\x03\x04":
-        raise ModelError(f"{path}: a pickle or archive, which is not opened; expected {READABLE}")
+        raise ModelError(f"{path}: a pickle or an archive, which is never opened; expected {READABLE}")
     if start[:8] != hdf5.MAGIC and path.suffix == ".safetensors":
         raise ModelError(f"{path}: weights without their config.json; load the folder {path.parent}")
-    return path
 
 
 def _options(path: Path, weights: Path, home: Path) -> Path:
@@ -120,7 +124,7 @@ def _hdf5_files(home: Path) -> list[Path]:
 
 
 def _only(files: Iterable[Path]) -> Path | None:
-    """The file, where there is no doubt which."""
+    """The file, if there is exactly one."""
     found = list(files)
     return found[0] if len(found) == 1 else None
 

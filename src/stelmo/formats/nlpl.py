@@ -1,6 +1,6 @@
 """A zip or folder of the NLPL repository (model.hdf5, options.json, vocab.txt or .gz) → a model.
 
-Knows where the parts lie, at the top or in one folder; what they hold is the published layout, which `bilm` reads.
+Knows where the files are, at the top or in one folder; their contents are the published layout, which `bilm` reads.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,13 +15,13 @@ from stelmo.formats import bilm
 from stelmo.formats.untrusted import archives
 from stelmo.model.softmax import Softmax
 from stelmo.store.saved import SavedModel
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.vocabulary import Vocabulary, parse_vocabulary, read_vocabulary
 
 FORMAT = "NLPL {} (bilm HDF5)"
 EXPECTED = "model.hdf5 and options.json"
 
 
-class Parts(NamedTuple):
+class Members(NamedTuple):
     """Names inside the zip or folder."""
 
     weights: str
@@ -31,7 +31,7 @@ class Parts(NamedTuple):
 
 
 def recognises(path: Path) -> bool:
-    """A zip of weights, or a folder with the repository's names; a torn .zip counts, so that `read` says so."""
+    """A zip with weights, or a folder with the repository's names; a damaged .zip counts, so that `read` reports it."""
     if path.is_dir():
         names = _names(path)
         compressed = any(map(_is_weights, names)) and _matching(names, "vocab*.gz")
@@ -45,14 +45,14 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> SavedModel:
-    parts = _parts(_names(path), path)
-    wanted = {name for name in parts[:3] if name is not None}
+    members = _members(_names(path), path)
+    wanted = {name for name in members[:3] if name is not None}
     with _opened(path, wanted) as files:
-        config = bilm.read_options(files[parts.options])
-        words = _vocabulary(files, parts.vocabulary, path)
-        saved = bilm.assembled(config, files[parts.weights], words)
+        config = bilm.read_options(files[members.options])
+        words = _vocabulary(files, members.vocabulary, path)
+        saved = bilm.assembled(config, files[members.weights], words)
     saved = replace(saved, format=FORMAT.format("folder" if path.is_dir() else "zip"))
-    name = parts.softmax
+    name = members.softmax
     return saved if name is None else replace(saved, read_softmax=lambda: _read_softmax(path, name, saved))
 
 
@@ -65,17 +65,15 @@ def _vocabulary(files: Mapping[str, Path], name: str | None, path: Path) -> Voca
     if name is None:
         return None
     file = files[name]
-    if name.endswith(".gz"):
-        words = bilm.vocabulary_of(archives.gunzipped(file), str(file))
-    else:
-        words = bilm.read_vocabulary(file)
+    packed = name.endswith(".gz")
+    words = parse_vocabulary(archives.gunzipped(file), str(file)) if packed else read_vocabulary(file)
     return replace(words, name=f"{path}: {name}")
 
 
 def _opened(path: Path, names: set[str]) -> AbstractContextManager[dict[str, Path]]:
     if path.is_dir():
         return nullcontext({name: path / name for name in names})
-    return archives.unpacked(path, names.__contains__)
+    return archives.unpacked(path, names.__contains__, is_text=lambda name: not name.endswith((".hdf5", ".h5")))
 
 
 def _names(path: Path) -> list[str]:
@@ -87,14 +85,14 @@ def _names(path: Path) -> list[str]:
 # Which member is which
 
 
-def _parts(names: list[str], path: Path) -> Parts:
+def _members(names: list[str], path: Path) -> Members:
     names = [name for name in names if name.count("/") <= 1 and not name.startswith("__MACOSX/")]
     weights = _only(_matching(filter(_is_weights, names), "model.hdf5", "*"), f"{path}: weights", names)
     home = [name for name in names if PurePosixPath(name).parent == PurePosixPath(weights).parent]
     options = _only(_matching(home, "options.json", "*options.json"), f"{path}: options.json", names)
     vocabulary = _matching(home, "vocab.txt", "vocab.txt.gz", "vocab*.txt", "vocab*.gz")
     softmax = _matching(home, "*softmax*.hdf5", "*softmax*.h5")
-    return Parts(
+    return Members(
         weights,
         options,
         _only(vocabulary, f"{path}: vocabulary", names) if vocabulary else None,
@@ -107,7 +105,7 @@ def _is_weights(name: str) -> bool:
 
 
 def _matching(names: Iterable[str], *patterns: str) -> list[str]:
-    """The names that fit the first pattern that any fits."""
+    """The names that match the first pattern with any match."""
     names = list(names)
     found = ([name for name in names if fnmatchcase(PurePosixPath(name).name, pattern)] for pattern in patterns)
     return next(filter(None, found), [])

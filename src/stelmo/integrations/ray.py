@@ -23,7 +23,7 @@ from stelmo.embed.load import load
 from stelmo.errors import ConfigError, DataError, StelmoError
 from stelmo.jobs import spool, work
 from stelmo.jobs.run import Advance
-from stelmo.store import tables
+from stelmo.store import parquet
 from stelmo.text import formats, sentences
 from stelmo.text.formats import Sentence
 
@@ -140,7 +140,7 @@ def _reason(problem: Exception) -> str:
 
 def _of_dataset(dataset: Any, column: str | None, tokenizer: formats.Tokenizer) -> Iterator[Sentence]:
     """Tokenised on the cluster, collected here in the order of the rows."""
-    name = tables.column_of(list(dataset.schema().names), "dataset", column)
+    name = parquet.text_column(list(dataset.schema().names), "dataset", column)
     split = dataset.map_batches(_split, fn_args=(name, tokenizer), batch_format="pyarrow")
     split.context.execution_options.preserve_order = True
     for number, row in enumerate(split.iter_rows(), 1):

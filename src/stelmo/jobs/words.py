@@ -16,7 +16,7 @@ from stelmo.embed.model import Array, Model
 from stelmo.errors import DataError, ModelError
 from stelmo.jobs import run
 from stelmo.jobs.run import Advance
-from stelmo.store import word2vec
+from stelmo.store import static
 from stelmo.text.chars import BEGIN_SENTENCE, END_SENTENCE
 from stelmo.text.formats import Sentence
 
@@ -36,13 +36,13 @@ class Written(NamedTuple):
 def write_vocabulary(model: Model, path: str | Path, overwrite: bool = False) -> Written:
     """The token layer of every word of the model's vocabulary, in its order, without the marks of a sentence."""
     path = Path(path)
-    word2vec.refuse_output(path, overwrite)
+    static.refuse_output(path, overwrite)
     if model.vocabulary is None:
         raise ModelError("the model has no vocabulary; name one (vocabulary=…), or give a corpus")
     words = [word for word in model.vocabulary if word not in (BEGIN_SENTENCE, END_SENTENCE)]
-    kept = [word for word in words if word2vec.writable(word)]
+    kept = [word for word in words if static.writable(word)]
     width = model.config.lstm.projection
-    word2vec.write(path, len(kept), width, _token_rows(model, kept), overwrite)
+    static.write(path, len(kept), width, _token_rows(model, kept), overwrite)
     return Written(len(kept), width, unwritable=len(words) - len(kept))
 
 
@@ -63,19 +63,19 @@ def write_averages(
 ) -> Written:
     """The mean of each word's vectors over the sentences, the commonest word first."""
     path, settings = Path(path), settings or WordSettings()
-    word2vec.refuse_output(path, overwrite)
+    static.refuse_output(path, overwrite)
     sums = Sums(settings.max_words)
     for sentence, vectors_TD in run.stream(model, sentences, OutputSettings(layer=settings.layer)):
         sums.add(sentence.tokens, vectors_TD)
         advance(len(sentence.tokens))
     common = [word for word, count in sums.counts.most_common() if count >= settings.min_count]
-    kept = [word for word in common if word2vec.writable(word)]
+    kept = [word for word in common if static.writable(word)]
     if not sums.counts:
         raise DataError(f"{path}: the corpus holds no word; nothing written")
     if not kept:
         raise DataError(f"{path}: none of {len(sums.counts)} words comes {settings.min_count} times; nothing written")
     means = ((word, sums.mean(word)) for word in kept)
-    word2vec.write(path, len(kept), model.config.width, means, overwrite)
+    static.write(path, len(kept), model.config.width, means, overwrite)
     return Written(len(kept), model.config.width, len(sums.counts) - len(common), len(common) - len(kept), sums.late)
 
 

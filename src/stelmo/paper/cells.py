@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stelmo.errors import ConfigError, DataError
-from stelmo.store import bundled
+from stelmo.store.folder import ENGLISH
 from stelmo.tasks import splits
 from stelmo.tasks.plan import RANDOM
 from stelmo.tasks.table import TASKS, named
@@ -153,7 +153,7 @@ def neighbours(setup: Setup) -> Cell:
 
 def tuning(setup: Setup, task: str) -> tuple[Cell, Cell]:
     """A corpus of the task's sentences, and the model after reading it once."""
-    model = setup.model or str(bundled.ENGLISH)
+    model = setup.model or str(ENGLISH)
     corpus, run = (run_of(setup, f"{kind}-{task}") for kind in ("corpus", "tuned"))
     text = setup.to / "texts" / f"{task}.txt"
     words = ("--vocabulary", str(Path(model) / "vocab.txt"))

@@ -18,7 +18,7 @@ from stelmo.serve import bodies, gate, problems, text, uses
 from stelmo.serve.arrays import LENGTHS
 from stelmo.serve.context import Context, Here
 from stelmo.serve.metrics import CONTENT_TYPE
-from stelmo.store.mixes import Mixes
+from stelmo.store.runs import Mixes
 
 SITE = Path(__file__).parent / "site"
 router = APIRouter()

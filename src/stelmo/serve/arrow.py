@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.store.vectors import pyarrow_modules
+from stelmo.store.parquet import pyarrow_modules
 
 Array = NDArray[Any]
 

@@ -22,7 +22,7 @@ from stelmo.serve import bodies
 from stelmo.serve.batching import Batcher
 from stelmo.serve.jobs import Jobs
 from stelmo.serve.metrics import Metrics
-from stelmo.store.mixes import Mixes
+from stelmo.store.runs import Mixes
 
 Array = NDArray[Any]
 P = ParamSpec("P")

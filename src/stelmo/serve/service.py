@@ -12,8 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from stelmo.errors import ConfigError
-from stelmo.store import mixes
-from stelmo.store.mixes import Mixes
+from stelmo.store.runs import Mixes, read_mixes
 
 Started = Callable[[str], None]  # told the address when the server answers
 
@@ -88,7 +87,7 @@ def read_tasks(runs: Iterable[str | Path]) -> Mapping[str, Mixes]:
         path = Path(run)
         name = (path if path.is_dir() else path.parent).resolve().name
         taken = sum(other == name or other.startswith(f"{name} (") for other in found)
-        found[f"{name} ({taken + 1})" if taken else name] = mixes.read(path)
+        found[f"{name} ({taken + 1})" if taken else name] = read_mixes(path)
     return found
 
 

@@ -1,1 +1,1 @@
-"""Everything on disk ↔ models and vectors. Each foreign format's quirks stay in the file named after it."""
+"""Our own files: model folders, runs, vectors, and folders that grow."""

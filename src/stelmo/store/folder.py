@@ -1,6 +1,6 @@
 """Our model folder ↔ a model. Knows no other format; `docs/formats.md` describes the files.
 
-config.json        the manifest: format version, architecture, what else is there
+config.json        the manifest: format version, architecture, which of the other files exist
 model.safetensors  the biLM, and the fixed start state if there is one
 vocab.txt, alphabet.json, softmax.safetensors, README.md
 """
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -18,49 +18,54 @@ from torch import Tensor
 
 from stelmo.config import ModelConfig, Settings, parse
 from stelmo.errors import ModelError
-from stelmo.formats import bilm as published
 from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
+from stelmo.store import atomic
 from stelmo.store.saved import Mix, SavedModel, check, describe_input, filled_bilm, filled_softmax
 from stelmo.text.codepoints import Alphabet
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 
 FORMAT = "stelmo folder"
 VERSION = 1
 START = ("start.h", "start.c")
+ENGLISH = Path(__file__).parents[1] / "bundled" / "english"  # docs/bundled-model.md describes how it was made
 
 
 class Manifest(Settings):
-    model_type: Literal["stelmo"] = Field("stelmo", description="by which Hugging Face's AutoModel knows the folder")
+    model_type: Literal["stelmo"] = Field("stelmo", description="how Hugging Face's AutoModel recognises the folder")
     stelmo: int = Field(description="version of the folder's format")
     model: ModelConfig
-    vocabulary: int | None = Field(None, description="lines of vocab.txt, if it is there")
-    alphabet: int | None = Field(None, description="symbols in alphabet.json, if it is there")
-    softmax: bool = Field(False, description="whether softmax.safetensors is there")
+    vocabulary: int | None = Field(None, description="lines of vocab.txt, if it exists")
+    alphabet: int | None = Field(None, description="symbols in alphabet.json, if it exists")
+    softmax: bool = Field(False, description="whether softmax.safetensors exists")
 
 
 def recognises(folder: Path) -> bool:
-    """config.json is a common name; ours says `stelmo`."""
+    """config.json is a common name; ours contains `stelmo`."""
     try:
-        return "stelmo" in json.loads((folder / "config.json").read_bytes())
-    except (OSError, ValueError, TypeError):
+        return "stelmo" in atomic.read_json(folder / "config.json", ModelError)
+    except (ModelError, TypeError):
         return False
+
+
+def english() -> SavedModel:
+    """The English model that comes with the package."""
+    return read(ENGLISH)
 
 
 def read(folder: Path) -> SavedModel:
     manifest = _read_manifest(folder / "config.json")
-    tensors = read_safetensors(folder / "model.safetensors")
-    bilm = filled_bilm(manifest.model, _of_the_bilm(tensors), str(folder / "model.safetensors"))
-    words = None if manifest.vocabulary is None else _read_vocabulary(folder / "vocab.txt", manifest.vocabulary)
-    alphabet = None if manifest.alphabet is None else _read_alphabet(folder / "alphabet.json", manifest.alphabet)
+    path = folder / "model.safetensors"
+    tensors = read_safetensors(path)
+    weights = {name: tensor for name, tensor in tensors.items() if not name.startswith(("start.", "mixes."))}
     return SavedModel(
-        bilm,
+        filled_bilm(manifest.model, weights, str(path)),
         FORMAT,
-        words,
+        None if manifest.vocabulary is None else _read_vocabulary(folder / "vocab.txt", manifest.vocabulary),
         read_softmax=(lambda: _read_softmax(folder, manifest.model)) if manifest.softmax else None,
-        start=_start(tensors, manifest.model, folder),
-        mixes=tuple(_mixes(tensors, manifest.model, folder)),
-        alphabet=alphabet,
+        start=_start(tensors, manifest.model, path),
+        mixes=tuple(_mixes(tensors, manifest.model, path)),
+        alphabet=None if manifest.alphabet is None else _read_alphabet(folder / "alphabet.json", manifest.alphabet),
     )
 
 
@@ -73,8 +78,10 @@ def write(saved: SavedModel, folder: Path) -> None:
         tensors |= {f"mixes.{number}.logits": mix.logits_L, f"mixes.{number}.scale": mix.scale}
     write_safetensors(tensors, folder / "model.safetensors")
     if saved.vocabulary is not None:
-        _refuse_words(saved.vocabulary)
-        published.write_vocabulary(saved.vocabulary, folder / "vocab.txt")
+        for word in saved.vocabulary:  # other formats allow words that a line of vocab.txt cannot hold
+            if "\n" in word or word.endswith("\r") or word == "!!!MAXTERMID":
+                raise ModelError(f"{saved.vocabulary.name}: the word {word!r} cannot be written as a line of vocab.txt")
+        write_vocabulary(saved.vocabulary, folder / "vocab.txt")
     if saved.alphabet is not None:  # as JSON: a symbol may be any separator
         (folder / "alphabet.json").write_text(json.dumps(saved.alphabet.symbols) + "\n")
     if saved.read_softmax is not None:
@@ -90,25 +97,25 @@ def write(saved: SavedModel, folder: Path) -> None:
     (folder / "config.json").write_text(manifest.model_dump_json(indent=2) + "\n")
 
 
+def _read_manifest(path: Path) -> Manifest:
+    values = atomic.read_json(path, ModelError, "the model folder is incomplete, copy it again")
+    version = values.get("stelmo") if isinstance(values, dict) else None
+    if version != VERSION:
+        raise ModelError(f"{path}: format version {version!r:.40}; this stelmo reads version {VERSION}, update it")
+    if "transformers_version" in values:  # AutoModel adds keys of its own to a folder that it saves
+        values = {name: value for name, value in values.items() if name in Manifest.model_fields}
+    return parse(Manifest, values, str(path), ModelError)
+
+
 def _read_vocabulary(path: Path, expected: int) -> Vocabulary:
-    words = published.read_vocabulary(path)
+    words = read_vocabulary(path)
     if len(words) != expected:
         raise ModelError(f"{words.name}: {len(words)} words; config.json says {expected}")
     return words
 
 
-def _refuse_words(vocabulary: Vocabulary) -> None:
-    """Words of a foreign file that a line of vocab.txt cannot hold."""
-    for word in vocabulary:
-        if "\n" in word or word.endswith("\r") or word == "!!!MAXTERMID":
-            raise ModelError(f"{vocabulary.name}: the word {word!r} cannot stand on a line of vocab.txt")
-
-
 def _read_alphabet(path: Path, expected: int) -> Alphabet:
-    try:
-        symbols: Any = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as problem:
-        raise ModelError(f"{path}: cannot be read as JSON ({problem})") from None
+    symbols = atomic.read_json(path, ModelError, "the model folder is incomplete, copy it again")
     if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
         raise ModelError(f"{path}: not a list of strings; expected the symbols in the order of their ids")
     if len(symbols) != expected:
@@ -116,70 +123,23 @@ def _read_alphabet(path: Path, expected: int) -> Alphabet:
     return Alphabet(tuple(symbols), str(path))
 
 
-def read_safetensors(path: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    if not path.is_file():
-        raise ModelError(f"{path}: no such file; the model folder is incomplete, copy it again")
-    try:
-        return load_file(path)
-    except (SafetensorError, ValueError, OSError) as problem:
-        found = "a pickle, which is never opened here" if _is_pickle(path) else str(problem)
-        raise ModelError(f"{path}: not a safetensors file ({found})") from None
-
-
-def write_safetensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
-    try:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
-    except SafetensorError as problem:  # the system's refusal, as a text
-        number = re.search(r"os error (\d+)", str(problem))
-        raise OSError(int(number[1]) if number else None, str(problem)) from None
-
-
-def _is_pickle(path: Path) -> bool:
-    with path.open("rb") as file:
-        start = file.read(4)
-    return start[:1] == b"\x80" or start == b"PK\x03\x04"
-
-
-def _read_manifest(path: Path) -> Manifest:
-    try:
-        values: Any = json.loads(path.read_bytes())
-    except (OSError, ValueError) as problem:
-        raise ModelError(f"{path}: cannot be read as JSON ({problem})") from None
-    version = values.get("stelmo") if isinstance(values, dict) else None
-    if version != VERSION:
-        raise ModelError(f"{path}: format version {version!r}; this stelmo reads version {VERSION}, update it")
-    if "transformers_version" in values:  # a folder that AutoModel saved has keys of its own beside ours
-        values = {name: value for name, value in values.items() if name in Manifest.model_fields}
-    return parse(Manifest, values, str(path), ModelError)
-
-
-def _of_the_bilm(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor for name, tensor in tensors.items() if not name.startswith(("start.", "mixes."))}
-
-
-def _start(tensors: Mapping[str, Tensor], config: ModelConfig, folder: Path) -> State | None:
+def _start(tensors: Mapping[str, Tensor], config: ModelConfig, path: Path) -> State | None:
     if not set(START) <= set(tensors):
         return None
     state = State(*(tensors[name] for name in START))
     for name, tensor, width in zip(START, state, (config.lstm.projection, config.lstm.cells), strict=True):
-        check(tensor, (2, config.lstm.layers, 1, width), f"{folder / 'model.safetensors'}: tensor {name}")
+        check(tensor, (2, config.lstm.layers, 1, width), f"{path}: tensor {name}")
     return state
 
 
-def _mixes(tensors: Mapping[str, Tensor], config: ModelConfig, folder: Path) -> Iterator[Mix]:
+def _mixes(tensors: Mapping[str, Tensor], config: ModelConfig, path: Path) -> Iterator[Mix]:
     for number in count():
         name = f"mixes.{number}"
         if f"{name}.logits" not in tensors:
             return
         mix = Mix(tensors[f"{name}.logits"], tensors.get(f"{name}.scale", torch.empty(0)))
-        for part, shape in zip(mix, ((config.depth,), ()), strict=True):
-            check(part, shape, f"{folder / 'model.safetensors'}: tensor {name}")
+        for tensor, shape in zip(mix, ((config.depth,), ()), strict=True):
+            check(tensor, shape, f"{path}: tensor {name}")
         yield mix
 
 
@@ -191,8 +151,35 @@ def _read_softmax(folder: Path, config: ModelConfig) -> Softmax:
     return filled_softmax(tensors["weight"], tensors["bias"], config, str(path))
 
 
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise ModelError(f"{path}: no such file; the model folder is incomplete, copy it again")
+    with path.open("rb") as file:
+        start = file.read(4)
+    try:
+        return load_file(path)
+    except (SafetensorError, ValueError, OSError) as problem:
+        pickled = start[:1] == b"\x80" or start == b"PK\x03\x04"
+        found = "a pickle, which is never opened" if pickled else str(problem)
+        raise ModelError(f"{path}: not a safetensors file ({found})") from None
+
+
+def write_safetensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    try:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+    except SafetensorError as problem:  # an error of the operating system, as text
+        number = re.search(r"os error (\d+)", str(problem))
+        raise OSError(int(number[1]) if number else None, str(problem)) from None
+
+
 def model_card(saved: SavedModel) -> str:
-    """What a person sees who opens the folder."""
+    """The README.md of the folder."""
     config, lstm = saved.config, saved.config.lstm
     parameters = sum(parameter.numel() for parameter in saved.bilm.parameters())
     return f"""---

@@ -1,35 +1,36 @@
-"""A training run on disk: its settings, checkpoints and log. Knows no training.
+"""A training run on disk: its settings, checkpoints, log and learned mixes. Knows no training.
 
-run.json                    what the run was started with; a command of other settings is refused (of a task: task.json)
-checkpoints/N.safetensors   all that step N needs to go on, whole or absent, with a checksum; the last few are kept
-log.jsonl                   a line for some steps and for every validation
-model/, last/               model folders: of the best validation, and of the end where that is another
+run.json                    the settings the run was started with; other settings are refused (of a task: task.json)
+checkpoints/N.safetensors   everything needed to resume at step N, complete or absent, with a checksum; the last few
+log.jsonl                   one line for some steps and for every validation
+model/, last/               model folders: of the best validation, and of the end if that is another
+mixes.json                  of a task: the weights it learned for ELMo's layers
 curve.svg, tensorboard/
-softmax/                    a run like this one, where a softmax was learned before the rest
+softmax/                    a run like this one, if a softmax was learned before the rest
 """
 
-import fcntl
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor
 
-from stelmo.errors import ModelError, OutputError
+from stelmo.config import Settings, parse
+from stelmo.errors import DataError, ModelError, OutputError
 from stelmo.store import atomic
 from stelmo.store.folder import read_safetensors, write_safetensors
 
 VERSION = 1
-NOTE = "run.json"
-ABOUT, CHECKSUM = "about", "checksum"
-SOFTMAX = "softmax"  # the run before, of a model that had none
-Say = Callable[[str], None]
+NOTE, LOCK, MIXES = "run.json", ".lock", "mixes.json"
+ABOUT, CHECKSUM = "about", "checksum"  # tensors of a checkpoint beside those of the training
+SOFTMAX = "softmax"  # the preceding run of a model that had no softmax
 
 
 class Checkpoint(NamedTuple):
@@ -44,27 +45,25 @@ class Run:
         self._checkpoints = path / "checkpoints"
 
     def start(self, about: Mapping[str, Any], free: frozenset[str]) -> None:
-        """Make the folder, or find the one that the same settings made; those named `free` may differ."""
+        """Create the folder, or find the one created with the same settings; those named in `free` may differ."""
         if not self.note.is_file():
             self.refuse_foreign()
             make(self._checkpoints)
         note_or_compare(self.note, about, free)
-        self._sweep()
+        for folder in (self.path, self._checkpoints):  # what a killed process was writing
+            for draft in folder.glob(".*.partial*"):
+                atomic.remove(draft)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes off this run while the block lasts."""
+        """Keep other processes out of this run during the block."""
         self.refuse_foreign()
         make(self.path)
-        with (self.path / ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise OutputError(f"{self.path}: another process is training in this folder; wait for it") from None
+        with atomic.locked(self.path / LOCK, "training"):
             yield
 
     def save(self, step: int, tensors: Mapping[str, Tensor], about: Mapping[str, Any], keep: int) -> None:
-        """A checkpoint; when it is whole, the oldest beyond `keep` go."""
+        """Write a checkpoint; when it is complete, delete the oldest beyond `keep`."""
         whole = {**tensors, ABOUT: torch.from_numpy(np.frombuffer(json.dumps(about).encode(), np.uint8).copy())}
         whole[CHECKSUM] = torch.tensor(_checksum(whole))
         with atomic.new_file(self._checkpoints / f"{step:09d}.safetensors", overwrite=True) as draft:
@@ -76,29 +75,25 @@ class Run:
         """The newest first."""
         return sorted(self._checkpoints.glob("[0-9]*.safetensors"), reverse=True)
 
-    def newest(self, say: Say) -> Path | None:
-        """The newest checkpoint that is whole; damaged ones are named and passed over."""
+    def newest(self, say: Callable[[str], None]) -> Path | None:
+        """The newest complete checkpoint; damaged ones are reported and skipped."""
         for path in self.checkpoints():
             try:
                 read(path)
             except ModelError as problem:
-                say(f"{problem}; going back to the checkpoint before")
+                say(f"{problem}; going back to the previous checkpoint")
                 continue
             return path
         return None
 
     def refuse_foreign(self) -> None:
-        """A folder of something else: nothing is put into it."""
+        """Never write into a folder of something else."""
         if not self.path.exists() or self.note.is_file():
             return
-        if not self.path.is_dir() or any(not _left_early(entry.name) for entry in self.path.iterdir()):
-            raise OutputError(f"{self.path}: exists and is no training run; choose another folder")
-
-    def _sweep(self) -> None:
-        """What a killed process was about to write."""
-        for folder in (self.path, self._checkpoints):
-            for draft in folder.glob(".*.partial*"):
-                atomic.remove(draft)
+        # What a process leaves that was killed before it wrote the settings.
+        early = re.compile(rf"{re.escape(LOCK)}|checkpoints|warm-start|{SOFTMAX}|\..*\.partial.*")
+        if not self.path.is_dir() or any(not early.fullmatch(entry.name) for entry in self.path.iterdir()):
+            raise OutputError(f"{self.path}: exists and is not a training run; choose another folder")
 
 
 def recognises(folder: Path) -> bool:
@@ -106,7 +101,7 @@ def recognises(folder: Path) -> bool:
 
 
 def describe(folder: Path) -> list[tuple[str, str]]:
-    """In lines for a person."""
+    """Lines for `stelmo info`."""
     run, about = Run(folder), _flat(read_note(folder / NOTE))
     entries = run.log.entries()
     validations = [entry for entry in entries if "perplexity" in entry]
@@ -117,25 +112,29 @@ def describe(folder: Path) -> list[tuple[str, str]]:
     best = min(validations, key=lambda entry: entry["perplexity"], default=None)
     measured = "not measured yet" if best is None else f"{best['perplexity']:,.2f} at step {best['step']:,}"
     settings = ", ".join(f"{name} {value}" for name, value in about.items() if value is not None)
+    model = folder / "model"
     return [
         ("format", "stelmo training run"),
         ("reached", reached),
         ("perplexity", f"{measured} (held-out text, both directions, full softmax)"),
-        ("model", str(folder / "model") if (folder / "model").is_dir() else "none yet: it comes with a validation"),
+        ("model", str(model) if model.is_dir() else "none yet: the first validation writes it"),
         ("checkpoints", ", ".join(path.name for path in run.checkpoints()) or "none"),
         ("settings", settings),
     ]
 
 
 def model_of(folder: Path) -> Path:
-    """Where the best model of a run is."""
+    """The folder of a run's best model."""
     if not (folder / "model").is_dir():
-        raise ModelError(f"{folder}: a training run without a model yet; it is written with the first validation")
+        raise ModelError(f"{folder}: a training run without a model yet; the first validation writes it")
     return folder / "model"
 
 
+# Checkpoints
+
+
 def read(path: Path) -> Checkpoint:
-    """A checkpoint, once its checksum is right."""
+    """A checkpoint whose checksum is right."""
     tensors = read_safetensors(path)
     if not {ABOUT, CHECKSUM} <= set(tensors) or int(tensors.pop(CHECKSUM)) != _checksum(tensors):
         raise ModelError(f"{path}: the checkpoint is damaged (its checksum is wrong)")
@@ -148,6 +147,9 @@ def _checksum(tensors: Mapping[str, Tensor]) -> int:
         found = zlib.crc32(name.encode(), found)
         found = zlib.crc32(tensor.cpu().flatten().view(torch.uint8).numpy().data, found)
     return found
+
+
+# The log
 
 
 class Log:
@@ -164,13 +166,13 @@ class Log:
             raise OutputError(f"{self.path}: {atomic.reason(problem)}") from problem
 
     def entries(self) -> list[dict[str, Any]]:
-        """All that can be read: of a killed process the last line may be torn."""
+        """All readable lines: a killed process may leave an incomplete last one."""
         if not self.path.is_file():
             return []
         return [entry for line in self.path.read_text().splitlines() if (entry := _entry(line)) is not None]
 
     def cut(self, step: int) -> None:
-        """Forget what came after that step: it will be computed again."""
+        """Delete what came after that step: it will be computed again."""
         kept = [entry for entry in self.entries() if entry["step"] <= step]
         with atomic.new_file(self.path, overwrite=True) as draft:
             draft.write_text("".join(json.dumps(entry) + "\n" for entry in kept))
@@ -184,47 +186,40 @@ def _entry(line: str) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) and isinstance(entry.get("step"), int) else None
 
 
+# The settings of a run
+
+
 def make(folder: Path) -> None:
-    """The folder, and the one that it is in."""
+    """Create the folder and, if needed, its parent."""
     if not folder.absolute().parent.parent.is_dir():
-        raise OutputError(f"{folder}: there is no folder {folder.parent} to write in; make it first")
+        raise OutputError(f"{folder}: there is no folder {folder.parent} to write in; create it first")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise OutputError(f"{folder}: {atomic.reason(problem)}") from problem
 
 
-def _left_early(name: str) -> bool:
-    """What a process leaves that was killed before the run had its settings."""
-    return name in (".lock", "checkpoints", "warm-start", SOFTMAX) or re.fullmatch(r"\..*\.partial.*", name) is not None
-
-
 def note_or_compare(note: Path, about: Mapping[str, Any], free: frozenset[str] = frozenset()) -> None:
-    """Write down what a folder is made with; where that is written, refuse what differs and is not `free`."""
-    if note.is_file():
-        _refuse_differences(note.parent, read_note(note), _plain(about), free)
+    """Write the settings a folder is made with; if they exist, refuse differences in any setting not in `free`."""
+    if not note.is_file():
+        with atomic.new_file(note) as draft:
+            draft.write_text(json.dumps({"stelmo": VERSION, **about}, indent=2) + "\n")
         return
-    with atomic.new_file(note) as draft:
-        draft.write_text(json.dumps({"stelmo": VERSION, **about}, indent=2) + "\n")
-
-
-def read_note(path: Path) -> dict[str, Any]:
-    """What a run was started with."""
-    try:
-        values = json.loads(path.read_bytes())
-    except (OSError, ValueError) as problem:
-        raise OutputError(f"{path}: cannot be read as JSON ({problem}); choose another folder") from None
-    if not isinstance(values, dict) or values.pop("stelmo", None) != VERSION:
-        raise OutputError(f"{path}: not a run of this version of stelmo; choose another folder")
-    return values
-
-
-def _refuse_differences(path: Path, old: Mapping[str, Any], new: Mapping[str, Any], free: frozenset[str]) -> None:
-    before, after = _flat(old), _flat(new)
+    before, after = _flat(read_note(note)), _flat(json.loads(json.dumps(about)))  # JSON turns tuples into lists
     differing = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name) and name not in free]
     if differing:
         listed = "; ".join(f"{name} is {before.get(name)} there, {after.get(name)} here" for name in differing)
-        raise OutputError(f"{path} is a run of other settings ({listed}); repeat those, or choose another folder")
+        raise OutputError(
+            f"{note.parent} is a run with other settings ({listed}); use the same ones, or choose another folder"
+        )
+
+
+def read_note(path: Path) -> dict[str, Any]:
+    """The settings a run was started with."""
+    values = atomic.read_json(path, OutputError, "choose another folder")
+    if not isinstance(values, dict) or values.pop("stelmo", None) != VERSION:
+        raise OutputError(f"{path}: not a run of this version of stelmo; choose another folder")
+    return values
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,7 +233,45 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON gives it back: tuples become lists."""
-    plain: dict[str, Any] = json.loads(json.dumps(values))
-    return plain
+# mixes.json
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class LearnedMix(Settings):
+    """One mix γ · Σ s_l h_l: where it enters the task's network, its weights s_0 … s_L, and γ."""
+
+    placement: str = Field(min_length=1, description="where the mix enters the network, such as input")
+    weights: tuple[Annotated[Finite, Field(ge=0)], ...] = Field(min_length=1, description="s_0 … s_L, which sum to 1")
+    gamma: Finite = Field(1.0, description="γ")
+
+    @model_validator(mode="after")
+    def _sums_to_one(self) -> "LearnedMix":
+        if abs(sum(self.weights) - 1) > 1e-3:
+            raise ValueError(f"the weights sum to {sum(self.weights):.4g}, not to 1")
+        return self
+
+
+class Mixes(Settings):
+    """All mixes of one task's network."""
+
+    stelmo: int = Field(VERSION, description="version of the file's format")
+    task: str = Field(min_length=1, description="the task's name, such as ner")
+    outputs: tuple[LearnedMix, ...] = Field(min_length=1)
+
+
+def write_mixes(path: Path, task: str, outputs: Sequence[LearnedMix]) -> None:
+    """Write mixes.json into the run folder."""
+    text = Mixes(task=task, outputs=tuple(outputs)).model_dump_json(indent=2)
+    with atomic.new_file(path / MIXES, overwrite=True) as draft:
+        draft.write_text(text + "\n", encoding="utf-8")
+
+
+def read_mixes(path: Path) -> Mixes:
+    """From the file, or from the run folder that contains it."""
+    place = path / MIXES if path.is_dir() else path
+    values = atomic.read_json(place, DataError, "expected the run of a task with ELMo")
+    version = values.get("stelmo") if isinstance(values, dict) else None
+    if version != VERSION:
+        raise DataError(f"{place}: format version {version!r}; this stelmo reads version {VERSION}, update it")
+    return parse(Mixes, values, str(place), DataError)

@@ -1,4 +1,4 @@
-"""What a model file holds, whatever its format: the common ground of all readers and writers."""
+"""A model as every format reads and writes it: the biLM, its vocabulary, softmax, start state and mixes."""
 
 import copy
 import hashlib
@@ -18,9 +18,11 @@ from stelmo.text import chars, codepoints
 from stelmo.text.codepoints import Alphabet
 from stelmo.text.vocabulary import UNKNOWN, Vocabulary
 
+PRECISIONS = (torch.float32, torch.float64, torch.float16)
+
 
 class Mix(NamedTuple):
-    """What a task learned of the layers: the raw weights before their softmax, and γ."""
+    """The mix of layers that a task learned: the raw weights before their softmax, and γ."""
 
     logits_L: Tensor
     scale: Tensor  # ()
@@ -31,11 +33,11 @@ class SavedModel:
     bilm: BiLM
     format: str
     vocabulary: Vocabulary | None = None
-    read_softmax: Callable[[], Softmax] | None = None  # read when asked for: it can be larger than the biLM
-    start: State | None = None  # the fixed state `warm` begins from; one row
-    mixes: tuple[Mix, ...] = ()  # where the model comes out of a trained task
-    token_vectors: Tensor | None = None  # layer 0 of every vocabulary word, a cache that the bilm layout has a file for
-    alphabet: Alphabet | None = None  # numbers the characters of a model that reads code points
+    read_softmax: Callable[[], Softmax] | None = None  # read on demand: it can be larger than the biLM
+    start: State | None = None  # the fixed state that `warm` starts from; one row
+    mixes: tuple[Mix, ...] = ()  # of a model that was part of a trained task
+    token_vectors: Tensor | None = None  # layer 0 of every vocabulary word, a cache in the bilm layout
+    alphabet: Alphabet | None = None  # the character ids of a model that reads code points
 
     @property
     def config(self) -> ModelConfig:
@@ -46,7 +48,7 @@ class SavedModel:
         return self.bilm.encoder.table.dtype
 
     def to(self, dtype: torch.dtype) -> "SavedModel":
-        """The same model in other numbers; this one stays as it is."""
+        """A copy of the model in another precision."""
         head = self.read_softmax
         return replace(
             self,
@@ -58,7 +60,7 @@ class SavedModel:
         )
 
     def fingerprint(self) -> str:
-        """Equal for equal models: architecture, numbers, vocabulary."""
+        """Equal for models with equal architecture, weights and vocabulary."""
         digest = hashlib.sha256(self.config.model_dump_json().encode())
         for name, tensor in self.bilm.state_dict().items():
             digest.update(name.encode())
@@ -82,7 +84,7 @@ class SavedModel:
                 self._refuse_alphabet(reads.convolution.rows)
 
     def _vocabulary_of(self, rows: int) -> Vocabulary:
-        """The vocabulary, which must be there and fit the table."""
+        """The vocabulary, which must exist and fit the table."""
         if self.vocabulary is None:
             raise ModelError("a model that reads word ids needs its vocabulary (vocab.txt); none was found beside it")
         if len(self.vocabulary) != rows:
@@ -101,43 +103,83 @@ class SavedModel:
 
 
 def empty_bilm(config: ModelConfig) -> BiLM:
-    """The shapes of a model without its memory."""
+    """A model that has shapes but no memory."""
     with torch.device("meta"):
         return BiLM(config)
 
 
 def filled_bilm(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) -> BiLM:
-    """A model around those very tensors, once every one has its shape and holds finite numbers."""
+    """A model that uses these tensors, after checking their shapes and numbers."""
+    _refuse_missing_layers(config, len(tensors), where)
     bilm = empty_bilm(config)
     for name, expected in bilm.state_dict().items():
         if name not in tensors:
             raise ModelError(f"{where}: tensor {name} is missing; the file belongs to another architecture")
         check(tensors[name], tuple(expected.shape), f"{where}: tensor {name}")
-    bilm.load_state_dict(tensors, assign=True)
+    bilm.load_state_dict(in_one_precision(tensors, where), assign=True)
     return bilm.requires_grad_(False)
 
 
+def _refuse_missing_layers(config: ModelConfig, tensors: int, where: str) -> None:
+    """Before a module is created for each layer: a damaged number may say billions."""
+    reads = config.input.convolution if isinstance(config.input, CodePointInput) else config.input
+    layers = 2 * config.lstm.layers + (reads.highways if isinstance(reads, Convolution) else 0)
+    if layers > tensors:
+        raise ModelError(
+            f"{where}: {tensors} tensors for {layers:,} layers, so some are missing; "
+            "the file belongs to another architecture"
+        )
+
+
+def in_one_precision(tensors: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
+    """The tensors in the precision that most of their numbers have; what cannot be converted exactly is refused.
+
+    float16, float32 and float64 stay as they are if all tensors agree; other precisions become float32.
+    """
+    found = {
+        name: tensor if not tensor.is_floating_point() or tensor.dtype in PRECISIONS else tensor.float()
+        for name, tensor in tensors.items()
+    }
+    sizes = dict.fromkeys(PRECISIONS, 0)
+    for tensor in found.values():
+        if tensor.is_floating_point():
+            sizes[tensor.dtype] += tensor.numel()
+    common = max(sizes, key=lambda dtype: sizes[dtype])
+    for name, tensor in found.items():
+        if tensor.is_floating_point() and tensor.dtype != common:
+            found[name] = tensor.to(common)
+            finite = bool(torch.isfinite(tensor).all())  # `check` refuses the others
+            if finite and not torch.equal(found[name].to(tensor.dtype), tensor):
+                raise ModelError(
+                    f"{where}: tensor {name} holds {tensor.dtype} numbers that are not exact in {common}, "
+                    "the precision of the others; save all tensors in one precision"
+                )
+    return found
+
+
 def filled_softmax(weight: Tensor, bias: Tensor, config: ModelConfig, where: str) -> Softmax:
-    """V × P and V: as many words as the file has."""
+    """The softmax (V, P) and its bias (V,), for as many words V as the file has."""
     check(weight, (len(weight), config.lstm.projection), f"{where}: softmax weight")
     check(bias, (len(weight),), f"{where}: softmax bias")
     with torch.device("meta"):
         softmax = Softmax(*weight.shape)
-    softmax.load_state_dict({"weight": weight, "bias": bias}, assign=True)
+    softmax.load_state_dict(in_one_precision({"weight": weight, "bias": bias}, where), assign=True)
     return softmax.requires_grad_(False)
 
 
 def check(tensor: Tensor, expected: tuple[int, ...], where: str) -> None:
+    """Refuse another shape, other kinds of numbers, and numbers that are not finite in the precision of computing."""
     if tuple(tensor.shape) != expected:
         raise ModelError(f"{where} has shape {tuple(tensor.shape)}; the options say {expected}")
     if not tensor.is_floating_point():
         raise ModelError(f"{where} holds {tensor.dtype}; weights are floating-point numbers")
-    if not bool(torch.isfinite(tensor).all()):
-        raise ModelError(f"{where} holds NaN or infinity; the file is damaged or the training diverged")
+    if not bool(torch.isfinite(tensor.float()).all()):
+        found = "NaN or infinity" if not bool(torch.isfinite(tensor).all()) else "numbers too large for float32"
+        raise ModelError(f"{where} holds {found}; the file is damaged or the training diverged")
 
 
 def describe_input(reads: CharInput | WordInput | CodePointInput) -> str:
-    """What a model reads, for a person."""
+    """What a model reads, in words."""
     if isinstance(reads, WordInput):
         return f"word ids, {reads.words:,} words"
     if isinstance(reads, CharInput):

@@ -1,34 +1,39 @@
-"""Static word vectors: a file or folder → words and their rows. Knows no task.   V words, D width, T tokens.
+"""Static word vectors: files ↔ words and their rows. Knows no task and no model.   V words, D width, T tokens.
 
-GloVe            a word a line, then D numbers, a space between; the word itself may hold spaces
-word2vec text    the same behind a line "V D"; fastText's .vec is one
-word2vec binary  a line "V D", then for each word: its bytes, a space, D float32, little-endian
-array            FOLDER/words.txt, a word a line, and one .npy of (V, D) beside it; the folder or the .npy is named
+GloVe (.txt)            one line per word: the word and D numbers, separated by spaces; the word may contain spaces
+word2vec text (.vec)    the same after a line "V D"; fastText's .vec files have this format
+word2vec binary (.bin)  a line "V D", then for each word: its bytes, a space, D float32, little-endian
+array (only read)       FOLDER/words.txt, one word per line, and one .npy of (V, D); give the folder or the .npy
+
+The first three are also written: numbers as float32, with enough digits to be read back bit by bit.
 """
 
 import gzip
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.errors import DataError
+from stelmo.errors import DataError, OutputError
+from stelmo.store import atomic
 from stelmo.text.files import LineReader
 
 WORDS = "words.txt"
 GZIP = b"\x1f\x8b"
-DAMAGED = (OSError, EOFError, zlib.error)  # what reading a torn gzip file ends in
-LONGEST_WORD = 4096  # bytes in a binary file; more is no word but a wrong width
+BYTE_ORDER_MARK = "\ufeff"  # readers remove it from the first word
+DAMAGED = (OSError, EOFError, zlib.error)  # raised while reading a damaged gzip file
+LONGEST_WORD = 4096  # bytes in a binary file; a longer one means that the width is wrong
 
 Matrix = NDArray[np.float32]
+Row = NDArray[Any]  # (D,)
 Only = set[str] | None
 
 
 class StaticVectors:
-    """One vector for each word, wherever it stands."""
+    """One vector for each word, independent of its context."""
 
     def __init__(self, words: list[str], vectors_VD: Matrix) -> None:
         self.words, self.vectors_VD = words, vectors_VD
@@ -39,7 +44,7 @@ class StaticVectors:
         return int(self.vectors_VD.shape[1])
 
     def row(self, word: str) -> int | None:
-        """The word's row, else that of its lower-cased form; None: neither is there."""
+        """The row of the word, otherwise of its lower-cased form; None if both are missing."""
         found = self.index.get(word)
         return self.index.get(word.lower()) if found is None else found
 
@@ -54,7 +59,7 @@ class StaticVectors:
 
 
 def read(path: str | Path, only: Only = None) -> StaticVectors:
-    """The vectors, of some words alone where `only` names them; their lower-cased forms stay, for `row` falls back."""
+    """The vectors; with `only`, those of some words and of their lower-cased forms, which `row` falls back to."""
     path = Path(path)
     wanted = None if only is None else only | {word.lower() for word in only}
     if path.is_dir():
@@ -68,7 +73,7 @@ def read(path: str | Path, only: Only = None) -> StaticVectors:
 
 
 class _Rows:
-    """Words and numbers as they come, end to end: a matrix in the end without a second copy."""
+    """Collects words and numbers; they become a matrix without a second copy."""
 
     def __init__(self, wanted: Only) -> None:
         self._wanted, self._where = wanted, dict[str, str]()
@@ -77,12 +82,12 @@ class _Rows:
         self.count = 0
 
     def wants(self, word: str, where: str) -> bool:
-        """Whether the numbers are of use. A word for the second time is refused: which row would count?"""
+        """Whether the word is needed. A repeated word is refused, because it is unclear which row counts."""
         self.count += 1
         if self._wanted is not None and word not in self._wanted:
             return False
         if word in self._where:
-            raise DataError(f"{where}: the word {word!r} as in {self._where[word]}; expected every word once")
+            raise DataError(f"{where}: the word {word!r} was already in {self._where[word]}; expected every word once")
         self._where[word] = where
         return True
 
@@ -100,23 +105,23 @@ class _Size(NamedTuple):
 
 
 def _size(line: str) -> _Size | None:
-    """The first line of word2vec's files: two whole numbers and nothing else."""
+    """The first line of word2vec's files: two integers and nothing else."""
     fields = line.split()
     if len(fields) != 2 or not all(field.isdecimal() and field.isascii() for field in fields):
         return None
     return _Size(*map(int, fields))
 
 
-def _check_count(rows: _Rows, size: _Size, path: Path) -> None:
+def _refuse_other_count(rows: _Rows, size: _Size, path: Path) -> None:
     if rows.count != size.words:
-        raise DataError(f"{path}: {rows.count} words; its first line promises {size.words}, so copy the file again")
+        raise DataError(f"{path}: {rows.count} words; its first line says {size.words}; copy the file again")
 
 
 def _refuse_infinite(found: StaticVectors, name: str) -> None:
     bad_V = ~np.isfinite(found.vectors_VD).all(1)
     if bad_V.any():
         word = found.words[int(bad_V.argmax())]
-        raise DataError(f"{name}: the vector of {word!r} is not finite; expected numbers of float32")
+        raise DataError(f"{name}: the vector of {word!r} is not finite; expected float32 numbers")
 
 
 # Text
@@ -133,17 +138,17 @@ def _text(path: Path, wanted: Only) -> StaticVectors:
             width = width or len(fields) - 1
             _add_line(rows, fields, width, f"{path}:{number}")
     if size is not None:
-        _check_count(rows, size, path)
+        _refuse_other_count(rows, size, path)
     if not rows.count or not width:
         raise DataError(f"{path}: no vectors; expected a word and its numbers on each line")
     return rows.vectors(width)
 
 
 def _add_line(rows: _Rows, fields: list[str], width: int, where: str) -> None:
-    """The last D fields are the numbers, for the word may hold spaces: ". . ." is one of GloVe's."""
+    """The last D fields are the numbers, because the word may contain spaces: ". . ." is a word of GloVe."""
     first = len(fields) - width
     if first < 1 or width < 1 or (first > 1 and _is_number(fields[first - 1])):
-        raise DataError(f"{where}: {max(0, len(fields) - 1)} numbers; expected {width or 'some'} behind the word")
+        raise DataError(f"{where}: {max(0, len(fields) - 1)} numbers; expected {width or 'some'} after the word")
     word = " ".join(fields[:first])
     if not rows.wants(word, where):
         return
@@ -151,7 +156,7 @@ def _add_line(rows: _Rows, fields: list[str], width: int, where: str) -> None:
         rows.add(word, np.array(fields[first:], np.float32).tobytes())
     except ValueError:
         bad = next(field for field in fields[first:] if not _is_number(field))
-        raise DataError(f"{where}: {bad[:40]!r} behind {word[:40]!r}; expected {width} numbers") from None
+        raise DataError(f"{where}: {bad[:40]!r} after {word[:40]!r}; expected {width} numbers") from None
 
 
 def _is_number(field: str | bytes) -> bool:
@@ -166,11 +171,11 @@ def _is_number(field: str | bytes) -> bool:
 
 
 def _binary_size(path: Path) -> _Size | None:
-    """What the first line says, where no readable number follows the first word: then the file is binary."""
+    """The first line of a binary file: no readable number follows the first word."""
     with _opened(path) as file:
         try:
             head = file.read(LONGEST_WORD)
-        except DAMAGED:  # the reader of lines says where
+        except DAMAGED:  # the text reader reports where
             return None
     line, _, rest = head.partition(b"\n")
     size = _size(line.decode("ascii", "replace"))
@@ -206,20 +211,20 @@ def _binary_rows(file: BinaryIO, size: _Size, path: Path) -> Iterator[tuple[byte
         try:
             word, numbers = _binary_word(file), file.read(4 * size.width)
         except DAMAGED as error:
-            raise DataError(f"{path}: damaged behind word {count} ({error}); copy the file again") from error
+            raise DataError(f"{path}: damaged after word {count} ({error}); copy the file again") from error
         if count == size.words:
             if word:
-                raise DataError(f"{path}: more than the {size.words} words its first line promises; copy it again")
+                raise DataError(f"{path}: more words than its first line says ({size.words}); copy it again")
             return
         if len(word) > LONGEST_WORD:
-            raise DataError(f"{path}: no word behind word {count}; the width cannot be {size.width}")
+            raise DataError(f"{path}: no word after word {count}; the width cannot be {size.width}")
         if not word or len(numbers) < 4 * size.width:
-            raise DataError(f"{path}: {count} words; its first line promises {size.words}, so copy the file again")
+            raise DataError(f"{path}: {count} words; its first line says {size.words}; copy the file again")
         yield word, numbers
 
 
 def _binary_word(file: BinaryIO) -> bytes:
-    """Up to the space. Some writers end every vector with a line feed, which is not of the next word."""
+    """Up to the space. Some writers put a line feed after every vector; it is not part of the next word."""
     word = bytearray()
     while (byte := file.read(1)) not in (b" ", b"") and len(word) <= LONGEST_WORD:
         word += byte
@@ -233,7 +238,7 @@ def _decoded(raw: bytes, where: str) -> str:
         raise DataError(f"{where}: {raw[:40]!r} is not UTF-8; expected a word") from error
 
 
-# An array with its words
+# Arrays
 
 
 def _npy_in(folder: Path) -> Path:
@@ -244,7 +249,7 @@ def _npy_in(folder: Path) -> Path:
 
 
 def _array(path: Path, wanted: Only) -> StaticVectors:
-    """Memory-mapped: a float32 array is read from the disk as its rows are asked for."""
+    """Memory-mapped: rows of a float32 array are read from disk when they are used."""
     stored_VD = _mapped(path)
     rows = _Rows(wanted)
     names = path.with_name(WORDS)
@@ -266,3 +271,53 @@ def _mapped(path: Path) -> NDArray[Any]:
     if stored.ndim != 2 or not stored.size or stored.dtype.kind != "f":
         raise DataError(f"{path}: an array {stored.shape} of {stored.dtype}; expected floats of (words, width)")
     return stored
+
+
+# Writing
+
+
+def writable(word: str) -> bool:
+    """Whether readers find the word again: they split a line at white space, some at any Unicode white space."""
+    if not word or word.startswith(BYTE_ORDER_MARK) or any(map(str.isspace, word)):
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in word)  # UTF-8 cannot encode them
+
+
+def write(path: Path, count: int, width: int, rows: Iterable[tuple[str, Row]], overwrite: bool = False) -> None:
+    """Write `count` distinct words with a vector each; the suffix of the path selects the format."""
+    refuse_output(path, overwrite)
+    if not count:
+        raise DataError(f"{path}: no words to write; nothing was written")
+    encoded, has_size = KINDS[path.suffix.lower()]
+    written = 0
+    with atomic.new_file(path, overwrite) as draft, draft.open("wb") as file:
+        if has_size:
+            file.write(f"{count} {width}\n".encode())
+        for word, row_D in rows:
+            assert writable(word)
+            assert row_D.shape == (width,)
+            file.write(encoded(word, row_D.astype("<f4")))
+            written += 1
+        assert written == count
+
+
+def refuse_output(path: Path, overwrite: bool) -> None:
+    """Refuse an unknown suffix or an existing file, before any work."""
+    if path.suffix.lower() not in KINDS:
+        raise OutputError(f"{path}: words are written to .vec (word2vec text), .txt (GloVe) or .bin (word2vec binary)")
+    atomic.refuse_existing(path, overwrite)
+
+
+def _line(word: str, row_D: Row) -> bytes:
+    return f"{word} {' '.join(row_D.astype(str))}\n".encode()
+
+
+def _record(word: str, row_D: Row) -> bytes:
+    return word.encode() + b" " + row_D.tobytes()
+
+
+KINDS: dict[str, tuple[Callable[[str, Row], bytes], bool]] = {
+    ".vec": (_line, True),
+    ".txt": (_line, False),
+    ".bin": (_record, True),
+}

@@ -1,47 +1,46 @@
-"""Word uses with their layers ↔ a folder that grows and forgets, read by memory map. Knows no model.
+"""Word uses with their layers ↔ a folder that grows, read by memory map. Knows no model.
 
- manifest.json   what the layers are of; there from the beginning
+ manifest.json   model and settings the layers were computed with
  vectors.bin     (L+1, D) of one use after the other, float16
- journal.bin     blocks: kind, bytes, a checksum, and what they hold
+ journal.bin     blocks of two kinds
  lock            held by the process that writes
 
  ADD   a JSON line for each sentence: its tokens, and the positions whose uses are kept
- DEL   the numbers of uses that are no more
+ DEL   the numbers of deleted uses
 
-A use's number is its place in vectors.bin, and stays its own. A block goes into the journal when its vectors are on the
-disk. What counts is the leading blocks that are whole in both files.
+A use's number is its place in vectors.bin and never changes. `growing.py` explains what an interrupted writer leaves
+behind.
 """
 
 import json
-import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.config import Positive, Settings, parse
+from stelmo.config import Positive, Settings
 from stelmo.errors import DataError, OutputError
-from stelmo.store import atomic, growing
+from stelmo.store import growing
 
-MANIFEST, VECTORS, JOURNAL = "manifest.json", "vectors.bin", "journal.bin"
+VECTORS, JOURNAL = "vectors.bin", "journal.bin"
 ADD, DELETE = b"ADD ", b"DEL "
-HEADER = struct.Struct(f"<4sQ{growing.CHECKSUM_BYTES}s")  # kind, bytes of the body, checksum of both
-WAY_OUT = "delete the folder and index the corpus anew"
+BLOCKS = growing.BlockFormat(kind_bytes=4, item_bytes=1)
+WAY_OUT = "delete the folder and index the corpus again"
 
 Array = NDArray[Any]
 Numbers = NDArray[np.int64]
 
 
 class Manifest(Settings):
-    """All that decides the numbers, but the text."""
+    """Everything that determines the numbers, except the text."""
 
     stelmo: Literal[1] = 1  # version of this format
     kind: Literal["uses"] = "uses"
     model: str  # its fingerprint
-    settings: dict[str, Any]  # of the model, those that change numbers
+    settings: dict[str, Any]  # the settings of the model that change numbers
     depth: Positive
     width: Positive
 
@@ -57,38 +56,32 @@ class Sentence(NamedTuple):
     positions: tuple[int, ...]
 
 
-class _Block(NamedTuple):
-    kind: bytes
-    body: bytes
-    end: int  # byte of the journal behind it
-
-
 class UseFolder:
-    """What the folder held when it was opened.   N uses, deleted ones included."""
+    """The folder's contents when it was opened.   N uses, deleted ones included."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.manifest = folder, read_manifest(folder)
         self.sentences: list[tuple[str, ...]] = []
         self.journal_bytes = 0
-        self._room = growing.size_of(folder / VECTORS) // self.manifest.use_bytes
         owners, positions, deleted = self._read_journal()
         self.sentence_N: Numbers = np.array(owners, np.int64)
         self.position_N: Numbers = np.array(positions, np.int64)
-        _refuse_foreign(self, deleted)
+        self._refuse_impossible(deleted)
         self.there_N = np.ones(len(owners), bool)
         self.there_N[deleted] = False
         shape = len(owners), self.manifest.depth, self.manifest.width
         self.vectors_NLD = growing.mapped(folder / VECTORS, shape, np.float16)
 
     def _read_journal(self) -> tuple[list[int], list[int], list[int]]:
-        """The sentence and the position of every use, and the uses that were deleted."""
+        """The sentence and the position of every use, and the deleted uses."""
         owners, positions, deleted = list[int](), list[int](), list[int]()
-        for block in _whole_blocks(growing.bytes_of(self.folder / JOURNAL)):
+        room = growing.size_of(self.folder / VECTORS) // self.manifest.use_bytes
+        for block in BLOCKS.complete_blocks(growing.bytes_of(self.folder / JOURNAL)):
             if block.kind == DELETE:
                 deleted += np.frombuffer(block.body, "<i8").tolist()
             else:
-                added = _decoded(block.body)
-                if len(owners) + sum(len(sentence.positions) for sentence in added) > self._room:
+                added = [Sentence(*map(tuple, json.loads(line))) for line in block.body.splitlines()]
+                if len(owners) + sum(len(sentence.positions) for sentence in added) > room:
                     break
                 for sentence in added:
                     owners += [len(self.sentences)] * len(sentence.positions)
@@ -97,9 +90,16 @@ class UseFolder:
             self.journal_bytes = block.end
         return owners, positions, deleted
 
+    def _refuse_impossible(self, deleted: Sequence[int]) -> None:
+        """A journal that is complete and still impossible was not written by us."""
+        lengths_N = np.array([len(tokens) for tokens in self.sentences], np.int64)[self.sentence_N]
+        inside = (self.position_N >= 0).all() and (self.position_N < lengths_N).all()
+        if not (inside and all(0 <= use < len(lengths_N) for use in deleted)):
+            raise DataError(f"{self.folder / JOURNAL}: positions or uses that do not exist; {WAY_OUT}")
+
 
 def exists(folder: Path) -> bool:
-    return (folder / MANIFEST).is_file()
+    return (folder / growing.MANIFEST).is_file()
 
 
 def recognises(folder: Path) -> bool:
@@ -107,7 +107,7 @@ def recognises(folder: Path) -> bool:
 
 
 def describe(folder: Path) -> list[tuple[str, str]]:
-    """In lines for a person."""
+    """Lines for `stelmo info`."""
     found = UseFolder(folder)
     manifest = found.manifest
     return [
@@ -119,113 +119,44 @@ def describe(folder: Path) -> list[tuple[str, str]]:
 
 
 def prepare(folder: Path, manifest: Manifest) -> None:
-    """Make the folder, or see that the one there is of the same model and settings."""
+    """Create the folder, or check that the existing one has the same model and settings."""
     if not exists(folder):
-        _create(folder, manifest)
+        growing.create(folder, manifest, "an index of word uses")
     found = read_manifest(folder)
     if found.model != manifest.model:
         there, here = found.model[:8], manifest.model[:8]
         raise OutputError(f"{folder} is an index by another model ({there} there, {here} here); choose another folder")
     if found != manifest:
         there, here = (json.dumps(one.settings, sort_keys=True) for one in (found, manifest))
-        raise OutputError(f"{folder} is an index by other settings ({there} there, {here} here); take the same")
-
-
-def _create(folder: Path, manifest: Manifest) -> None:
-    """Under the lock: of two processes that begin at once, one makes the folder."""
-    atomic.refuse_existing(folder, overwrite=True)
-    if folder.exists() and not (folder.is_dir() and all(map(_is_beginning, folder.iterdir()))):
-        raise OutputError(f"{folder} exists and holds no index of word uses; choose another name")
-    with growing.reported(folder):
-        folder.mkdir(exist_ok=True)
-    with growing.locked(folder):
-        if not exists(folder):
-            with atomic.new_file(folder / MANIFEST) as draft:
-                draft.write_text(manifest.model_dump_json(indent=1) + "\n")
-
-
-def _is_beginning(path: Path) -> bool:
-    """Whether a process stopped while it made the folder may have left the file."""
-    return path.name == growing.LOCK or path.name.startswith(f".{MANIFEST}.")
+        raise OutputError(f"{folder} is an index with other settings ({there} there, {here} here); use the same ones")
 
 
 def read_manifest(folder: Path) -> Manifest:
-    path = folder / MANIFEST
-    if not path.is_file():
+    if not exists(folder):
         raise DataError(f"{folder}: no index of word uses; make one with `stelmo explore --index CORPUS --to DIR`")
-    try:
-        values = json.loads(path.read_text())
-    except (OSError, ValueError):
-        raise DataError(f"{path}: damaged; {WAY_OUT}") from None
-    return parse(Manifest, values, str(path), DataError)
+    return growing.read_manifest(folder, Manifest, WAY_OUT)
 
 
-@contextmanager
-def writing(folder: Path) -> Iterator["Writer"]:
-    """The one writer of the folder; a second is refused."""
-    with growing.locked(folder):
-        writer = Writer(UseFolder(folder))
-        try:
-            yield writer
-        finally:
-            writer.close()
+def writing(folder: Path) -> AbstractContextManager["Writer"]:
+    """The folder's only writer; a second one is refused."""
+    return growing.writing(folder, lambda: Writer(UseFolder(folder)))
 
 
-class Writer:
-    """Adds blocks behind those that are whole."""
-
+class Writer(growing.Writer):
     def __init__(self, found: UseFolder) -> None:
         self.found = found
-        with growing.reported(found.folder):
-            self._vectors = growing.cut(found.folder / VECTORS, len(found.there_N) * found.manifest.use_bytes)
-            self._journal = growing.cut(found.folder / JOURNAL, found.journal_bytes)
+        sizes = len(found.there_N) * found.manifest.use_bytes, found.journal_bytes
+        super().__init__(found.folder, (VECTORS, JOURNAL), sizes)
 
     def add(self, sentences: Sequence[Sentence], vectors_NLD: Array) -> None:
-        """One block: there whole or not at all, whatever stops the process."""
+        """One block: sentences, and the vectors of their uses."""
         manifest = self.found.manifest
         uses = sum(len(sentence.positions) for sentence in sentences)
         assert vectors_NLD.shape == (uses, manifest.depth, manifest.width)
         assert vectors_NLD.dtype == np.float16
-        with growing.reported(self.found.folder):
-            self._vectors.write(growing.little_endian(vectors_NLD))
-            growing.flush_to_disk(self._vectors)
-        self._append(ADD, "".join(json.dumps(sentence) + "\n" for sentence in sentences).encode())
+        lines = "".join(json.dumps(sentence) + "\n" for sentence in sentences)
+        self._append([vectors_NLD], BLOCKS.packed(lines.encode(), ADD))
 
     def delete(self, uses: Sequence[int]) -> None:
-        """All of them or, where the process is stopped, none."""
-        self._append(DELETE, np.asarray(uses, "<i8").tobytes())
-
-    def _append(self, kind: bytes, body: bytes) -> None:
-        with growing.reported(self.found.folder):
-            self._journal.write(HEADER.pack(kind, len(body), growing.checksum(kind + body)) + body)
-            growing.flush_to_disk(self._journal)
-
-    def close(self) -> None:
-        with growing.reported(self.found.folder):
-            self._vectors.close()
-            self._journal.close()
-
-
-def _whole_blocks(journal: bytes) -> Iterator[_Block]:
-    """The leading blocks that are all there."""
-    place = 0
-    while len(journal) - place >= HEADER.size:
-        kind, size, checksum = HEADER.unpack_from(journal, place)
-        place += HEADER.size
-        body = journal[place : place + size]
-        place += size
-        if len(body) != size or growing.checksum(kind + body) != checksum:
-            return
-        yield _Block(kind, body, place)
-
-
-def _decoded(body: bytes) -> list[Sentence]:
-    return [Sentence(tuple(tokens), tuple(positions)) for tokens, positions in map(json.loads, body.splitlines())]
-
-
-def _refuse_foreign(found: "UseFolder", deleted: Sequence[int]) -> None:
-    """A journal that is whole and still impossible was not written by us."""
-    lengths_N = np.array([len(tokens) for tokens in found.sentences], np.int64)[found.sentence_N]
-    inside = (found.position_N >= 0).all() and (found.position_N < lengths_N).all()
-    if not (inside and all(0 <= use < len(lengths_N) for use in deleted)):
-        raise DataError(f"{found.folder / JOURNAL}: positions or uses that are not there; {WAY_OUT}")
+        """One block: all of the uses are deleted or, if the process is stopped, none."""
+        self._append([], BLOCKS.packed(np.asarray(uses, "<i8").tobytes(), DELETE))

@@ -1,9 +1,10 @@
 """Vectors of sentences → one file: HDF5 in AllenNLP's layout, Parquet, npz, JSON lines. Knows no model.
 
-A sentence's vectors are (T, D), (L+1, T, D) for all layers, and without T where one vector stands for it.
+The vectors of a sentence are (T, D), (L+1, T, D) for all layers, and without T for one vector per sentence.
 """
 
 import errno
+import io
 import json
 import zipfile
 from abc import ABC, abstractmethod
@@ -16,23 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stelmo.errors import ConfigError, DataError
-from stelmo.formats.untrusted import hdf5
+from stelmo.store.parquet import pyarrow_modules, vector_lists
 from stelmo.text.formats import Sentence
 
 Array = NDArray[Any]
 
 
 class Shape(NamedTuple):
-    """What every sentence of a file has in common."""
+    """What all sentences of a file have in common."""
 
     width: int
     layers: int | None  # None: one layer, without an axis for it
-    tokens: bool  # False: one vector a sentence
+    tokens: bool  # False: one vector per sentence
     dtype: str
 
 
 class VectorWriter(ABC):
-    """Takes sentences in order; the file is complete when it is closed."""
+    """Takes sentences in order; the file is complete after `close`."""
 
     def __init__(self, path: Path, shape: Shape, about: dict[str, Any]) -> None:
         self.path, self.shape, self.about = path, shape, about
@@ -45,11 +46,11 @@ class VectorWriter(ABC):
 
 
 class Hdf5Writer(VectorWriter):
-    """One dataset a sentence, named by its number, and `sentence_to_index`, the sentences as one JSON text."""
+    """One dataset per sentence, named by its number, and `sentence_to_index`, the sentences as one JSON text."""
 
     def __init__(self, path: Path, shape: Shape, about: dict[str, Any]) -> None:
         super().__init__(path, shape, about)
-        self._new = hdf5.NewFile(path)
+        self._new = NewHdf5(path)
         self._file = self._new.file
         self._by_sentence: bool = about["use_sentence_keys"]
         self._index: list[str] | None = None if about["forget_sentences"] or self._by_sentence else []
@@ -59,7 +60,7 @@ class Hdf5Writer(VectorWriter):
         self._file.create_dataset(text if self._by_sentence else str(number), data=vectors)
         self._new.check()
         if self._index is not None:
-            # Joined as JSON by hand: a sentence that comes twice is there twice, and the last one counts.
+            # JSON joined by hand: a sentence that occurs twice is listed twice, and the last one counts.
             self._index.append(f"{json.dumps(text)}: {json.dumps(str(number))}")
 
     def close(self) -> None:
@@ -72,20 +73,20 @@ class Hdf5Writer(VectorWriter):
 
 
 def refuse_as_key(sentence: str, where: str) -> None:
-    """What HDF5 cannot have as a name: a slash makes groups of it, a lone dot is the file itself."""
+    """Refuse what HDF5 cannot use as a name: a slash makes groups, a single dot is the file itself."""
     if not sentence or sentence == "." or "/" in sentence or "\0" in sentence:
-        raise DataError(f"{where}: HDF5 has no key {sentence!r:.60}; leave use_sentence_keys out")
+        raise DataError(f"{where}: {sentence!r:.60} cannot be a key of HDF5; do not set use_sentence_keys")
 
 
 class NpzWriter(VectorWriter):
-    """One array a sentence, named by its number; `numpy.load` reads them one at a time."""
+    """One array per sentence, named by its number; `numpy.load` reads them one at a time."""
 
     def __init__(self, path: Path, shape: Shape, about: dict[str, Any]) -> None:
         super().__init__(path, shape, about)
         self._file = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True)
 
     def add(self, number: int, sentence: Sentence, vectors: Array) -> None:
-        # A fixed date, so that equal vectors make equal files.
+        # ZipInfo has a fixed date, so that equal vectors make equal files.
         with self._file.open(zipfile.ZipInfo(f"{number}.npy"), "w", force_zip64=True) as member:
             np.lib.format.write_array(member, np.ascontiguousarray(vectors), allow_pickle=False)
 
@@ -94,7 +95,7 @@ class NpzWriter(VectorWriter):
 
 
 class JsonlWriter(VectorWriter):
-    """One object a line: tokens and vectors."""
+    """One object per line: tokens and vectors."""
 
     def __init__(self, path: Path, shape: Shape, about: dict[str, Any]) -> None:
         super().__init__(path, shape, about)
@@ -108,7 +109,7 @@ class JsonlWriter(VectorWriter):
 
 
 def json_line(tokens: list[str], vectors: Array) -> str:
-    """Nine figures give the same float32 back."""
+    """Nine digits are enough to read the same float32 back."""
     numbers = np.array([f"{number:.9g}" for number in vectors.ravel()], object).reshape(vectors.shape)
     return f'{{"tokens": {json.dumps(tokens)}, "vectors": {_nested(numbers)}}}'
 
@@ -120,14 +121,22 @@ def _nested(numbers: Array) -> str:
 
 
 class ParquetWriter(VectorWriter):
-    """One row a sentence: index, source, line, tokens, and vectors as lists of fixed width."""
+    """One row per sentence: index, source, line, tokens, and vectors as lists of fixed width."""
 
-    ROWS = 1024  # of one row group
+    ROWS = 1024  # of a row group
 
     def __init__(self, path: Path, shape: Shape, about: dict[str, Any]) -> None:
         super().__init__(path, shape, about)
         pa, parquet = pyarrow_modules()
-        self._schema = self._make_schema(pa)
+        vector = pa.list_(getattr(pa, shape.dtype)(), shape.width * (shape.layers or 1))
+        fields = [
+            ("index", pa.int64()),
+            ("source", pa.string()),
+            ("line", pa.int64()),
+            ("tokens", pa.list_(pa.string())),
+            ("vectors", pa.list_(vector)) if shape.tokens else ("vector", vector),
+        ]
+        self._schema = pa.schema(fields, {"stelmo": json.dumps(about | {"layers": shape.layers})})
         self._file = parquet.ParquetWriter(path, self._schema)
         self._rows: list[tuple[int, Sentence, Array]] = []
 
@@ -140,17 +149,6 @@ class ParquetWriter(VectorWriter):
         self._flush()
         self._file.close()
 
-    def _make_schema(self, pa: Any) -> Any:
-        vector = pa.list_(getattr(pa, self.shape.dtype)(), self.shape.width * (self.shape.layers or 1))
-        fields = [
-            ("index", pa.int64()),
-            ("source", pa.string()),
-            ("line", pa.int64()),
-            ("tokens", pa.list_(pa.string())),
-            ("vectors", pa.list_(vector)) if self.shape.tokens else ("vector", vector),
-        ]
-        return pa.schema(fields, {"stelmo": json.dumps(self.about | {"layers": self.shape.layers})})
-
     def _flush(self) -> None:
         pa, _ = pyarrow_modules()
         if not self._rows:
@@ -161,40 +159,19 @@ class ParquetWriter(VectorWriter):
             pa.array([sentence.source for sentence in sentences], pa.string()),
             pa.array([sentence.line for sentence in sentences], pa.int64()),
             pa.array([[_storable(t) for t in sentence.tokens] for sentence in sentences], pa.list_(pa.string())),
-            self._vector_column(pa, vectors),
+            vector_lists(self._schema.field(-1).type, [self._by_token(vector) for vector in vectors]),
         ]
         self._file.write_table(pa.table(columns, schema=self._schema))
         self._rows = []
 
-    def _vector_column(self, pa: Any, vectors: tuple[Array, ...]) -> Any:
-        """All numbers end to end, cut by token and by sentence; layers of a token stand side by side."""
-        kind = self._schema.field(-1).type
-        if not self.shape.tokens:
-            return pa.FixedSizeListArray.from_arrays(pa.array(_flat(vectors), kind.value_type), type=kind)
-        if self.shape.layers is not None:
-            vectors = tuple(layers_LTD.swapaxes(0, 1) for layers_LTD in vectors)
-        inner = kind.value_type
-        tokens = pa.FixedSizeListArray.from_arrays(pa.array(_flat(vectors), inner.value_type), type=inner)
-        offsets = np.cumsum([0, *(len(vector) for vector in vectors)])
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), tokens, type=kind)
-
-
-def _flat(vectors: tuple[Array, ...]) -> Array:
-    return np.concatenate([vector.ravel() for vector in vectors])
+    def _by_token(self, vectors: Array) -> Array:
+        """The layers of a token side by side."""
+        return vectors.swapaxes(0, 1) if self.shape.tokens and self.shape.layers is not None else vectors
 
 
 def _storable(token: str) -> str:
-    """Arrow holds UTF-8 alone; a lone surrogate becomes the replacement character."""
+    """Arrow stores only UTF-8; a lone surrogate becomes the replacement character."""
     return token.encode("utf-8", "replace").decode() if not token.isascii() else token
-
-
-def pyarrow_modules() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise ConfigError("Parquet needs pyarrow; pip install 'stelmo[parquet]'") from None
-    return pyarrow, pyarrow.parquet
 
 
 WRITERS: dict[str, type[VectorWriter]] = {
@@ -207,9 +184,9 @@ WRITERS: dict[str, type[VectorWriter]] = {
 
 
 def writer_for(path: Path) -> type[VectorWriter]:
-    """By the file's ending; asked before any work is done."""
+    """By the file's suffix; called before any work is done."""
     if path.suffix not in WRITERS:
-        raise ConfigError(f"{path}: unknown ending {path.suffix!r}; vectors go to {', '.join(WRITERS)}")
+        raise ConfigError(f"{path}: unknown ending {path.suffix!r}; vectors are written to {', '.join(WRITERS)}")
     if path.suffix == ".parquet":
         pyarrow_modules()
     return WRITERS[path.suffix]
@@ -217,15 +194,99 @@ def writer_for(path: Path) -> type[VectorWriter]:
 
 @contextmanager
 def writing(path: Path, kind: type[VectorWriter], shape: Shape, about: dict[str, Any]) -> Iterator[VectorWriter]:
-    """A writer on a draft, closed at the end of the block whatever happens."""
+    """A writer that is closed at the end of the block, whatever happens."""
     writer = kind(path, shape, about)
     try:
         yield writer
     except BaseException:
-        with suppress(OSError, RuntimeError, ValueError):  # the first failure is the one to tell
+        with suppress(OSError, RuntimeError, ValueError):  # the first error is the one to report
             writer.close()
         raise
     try:
         writer.close()
-    except (RuntimeError, ValueError) as problem:  # how h5py and zipfile report a disk that is full
+    except (RuntimeError, ValueError) as problem:  # how h5py and zipfile report a full disk
         raise OSError(errno.EIO, str(problem).split("\n")[0]) from problem
+
+
+# HDF5 on disks that may become full
+
+
+class NewHdf5:
+    """An HDF5 file being written.
+
+    The HDF5 library crashes when it cannot write, so it never sees errors of the disk; `check` and `close` raise them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import h5py
+
+        self._disk = _Disk(path)
+        self.file = h5py.File(self._disk, "w")
+
+    def check(self) -> None:
+        if self._disk.error is not None:
+            raise self._disk.error
+
+    def close(self) -> None:
+        try:
+            self.file.close()
+        except (OSError, RuntimeError) as problem:
+            self._disk.error = self._disk.error or OSError(str(problem).split("\n")[0])
+        self._disk.close()
+        self.check()
+
+    def __enter__(self) -> Any:
+        return self.file
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Disk(io.RawIOBase):
+    """A file that remembers the first error of a write and pretends to accept everything after it."""
+
+    def __init__(self, path: Path) -> None:
+        self._raw = path.open("w+b", buffering=0)
+        self.error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        try:
+            while self.error is None and data:
+                data = memoryview(data).cast("B")[self._raw.write(data) :]
+        except OSError as problem:
+            self.error = problem
+        return size
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return self._raw.truncate(size)
+        except OSError as problem:
+            self.error = self.error or problem
+            return size or 0
+
+    def readinto(self, buffer: Any) -> int:
+        found = self._raw.readinto(buffer) or 0
+        if self.error is not None:  # what was not written is read as zeros
+            memoryview(buffer).cast("B")[found:] = bytes(memoryview(buffer).nbytes - found)
+            return memoryview(buffer).nbytes
+        return found
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._raw.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._raw.tell()
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True

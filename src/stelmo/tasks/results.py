@@ -9,8 +9,8 @@ from typing import Any
 from stelmo import plots as pictures
 from stelmo.config import Settings
 from stelmo.errors import DataError
-from stelmo.store import atomic, mixes
-from stelmo.store.runs import Run
+from stelmo.store import atomic
+from stelmo.store.runs import LearnedMix, Run, write_mixes
 from stelmo.tasks.loop import Data, Progress, predict
 from stelmo.tasks.saved import Network
 from stelmo.tasks.table import Task
@@ -54,7 +54,7 @@ def write(network: Network, data: Data, progress: Progress, run: Run) -> None:
             figures[split] = task.score(predictions, examples)
     learned = _learned(network.words)
     if learned:
-        mixes.write(run.path / mixes.FILE, task.name, learned)
+        write_mixes(run.path, task.name, learned)
     _draw(task, network.plan.elmo.placement, run)
     about = {"best_epoch": progress.best_epoch, "epochs": progress.epoch, "seconds": round(progress.seconds, 1)}
     result = {**figures, **about, "mixes": [output.model_dump() for output in learned]}
@@ -62,9 +62,9 @@ def write(network: Network, data: Data, progress: Progress, run: Run) -> None:
         draft.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def _learned(words: WordReader) -> list[mixes.Output]:
+def _learned(words: WordReader) -> list[LearnedMix]:
     return [
-        mixes.Output(placement=place, weights=tuple(mix.weights), gamma=mix.scale.item())
+        LearnedMix(placement=place, weights=tuple(mix.weights), gamma=mix.scale.item())
         for place, mix in words.mixes().items()
     ]
 
@@ -91,8 +91,8 @@ def gather(task: Task, to: Path, seeds: Sequence[int], examples: dict[str, int])
         mixes=_mean_mixes([one["mixes"] for one in found]),
     )
     if results.mixes:
-        outputs = [mixes.Output(placement=place, **mix) for place, mix in results.mixes.items()]
-        mixes.write(to / mixes.FILE, task.name, outputs)
+        outputs = [LearnedMix(placement=place, **mix) for place, mix in results.mixes.items()]
+        write_mixes(to, task.name, outputs)
     with atomic.new_file(to / RESULTS, overwrite=True) as draft:
         draft.write_text(results.model_dump_json(indent=1) + "\n")
     return results

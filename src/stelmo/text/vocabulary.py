@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
-from stelmo.errors import DataError
+from stelmo.errors import DataError, ModelError
 
 UNKNOWN = "<UNK>"
+MOST_BYTES, MOST_WORDS = 64 << 20, 4_000_000  # of a model's vocabulary; the largest published one has 793,471 words
 
 
 @dataclass(frozen=True)
@@ -58,3 +60,36 @@ class Vocabulary:
             if word in seen:
                 raise DataError(f"{self.name}:{number}: {word!r} is there twice; each word has one line")
             seen.add(word)
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    """The vocab.txt of a model."""
+    try:
+        if path.exists() and not path.is_file():  # a device has no end
+            raise ModelError(f"{path}: not a regular file; expected a vocabulary")
+        if path.stat().st_size > MOST_BYTES:
+            raise ModelError(f"{path}: more than {MOST_BYTES:,} bytes; expected a vocabulary")
+        return parse_vocabulary(path.read_bytes(), str(path))
+    except OSError as problem:
+        raise ModelError(f"{path}: cannot be read ({problem.strerror})") from None
+
+
+def parse_vocabulary(raw: bytes, where: str) -> Vocabulary:
+    """One word per line; only a line feed ends a line, because a word may contain any other separator."""
+    if raw.count(b"\n") > MOST_WORDS:
+        raise ModelError(f"{where}: more than {MOST_WORDS:,} lines; expected a vocabulary")
+    try:
+        lines = raw.decode("utf-8").split("\n")
+    except UnicodeDecodeError as problem:
+        line = raw[: problem.start].count(b"\n") + 1
+        raise ModelError(f"{where}:{line}: not UTF-8; a vocabulary has one word per line, in UTF-8") from None
+    words = (line.removesuffix("\r") for line in lines[: -1 if not lines[-1] else None])
+    try:
+        return Vocabulary.of(words, where)
+    except DataError as problem:  # the vocabulary is part of a model
+        raise ModelError(str(problem)) from None
+
+
+def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{word}\n" for word in vocabulary)

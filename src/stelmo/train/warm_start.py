@@ -27,7 +27,7 @@ from stelmo.errors import ConfigError, DataError
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
 from stelmo.ops import losses
-from stelmo.store import runs, static, word2vec
+from stelmo.store import runs, static
 from stelmo.store.runs import Run
 from stelmo.store.static import StaticVectors
 from stelmo.text.codepoints import Alphabet
@@ -170,9 +170,9 @@ def trained_once(corpus: Corpus, run: Path, say: Say) -> StaticVectors:
         runs.make(path.parent)
         found = train_vectors(_Text(corpus), say, min_count=5)
         rows = [
-            (word, row_D) for word, row_D in zip(found.words, found.vectors_VD, strict=True) if word2vec.writable(word)
+            (word, row_D) for word, row_D in zip(found.words, found.vectors_VD, strict=True) if static.writable(word)
         ]
-        word2vec.write(path, len(rows), found.width, rows)
+        static.write(path, len(rows), found.width, rows)
     return static.read(path)
 
 

@@ -12,7 +12,7 @@ from stelmo.config import ServeSettings
 from stelmo.errors import ConfigError, DataError
 from stelmo.explore import index as indices
 from stelmo.serve import service
-from stelmo.store import mixes
+from stelmo.store.runs import LearnedMix, write_mixes
 
 TOKEN = "0123456789abcdef"
 
@@ -78,7 +78,7 @@ def test_an_exposed_server_without_a_token_is_refused_unless_it_is_meant(started
 def test_index_and_tasks_are_served(started, place):
     indices.build(tiny.model(), [["a", "bank"]], place / "uses")
     (place / "run").mkdir()
-    mixes.write(place / "run", "ner", [mixes.Output(placement="input", weights=(1, 0, 0))])
+    write_mixes(place / "run", "ner", [LearnedMix(placement="input", weights=(1, 0, 0))])
     serve("model", index=place / "uses", task=[place / "run"], allow_origin=["https://a.example"])
     with TestClient(started[0][0], base_url="http://localhost") as client:
         assert client.get("/v1/words").json()["words"][0] == {"word": "a", "uses": 1}

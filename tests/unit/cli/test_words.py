@@ -47,7 +47,7 @@ def test_standard_input_and_notes_on_what_is_left_out(stelmo):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-o", "words.csv"], "words go to .vec"),
+        (["-o", "words.csv"], "words are written to .vec"),
         (["-o", "words.vec", "--layer", "1"], "--layer is of a corpus"),
         (["-o", "words.vec", "--min-count", "2"], "--min-count is of a corpus"),
         (["corpus.txt", "-o", "words.vec", "--layer", "all"], "layer"),

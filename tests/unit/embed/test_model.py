@@ -9,7 +9,7 @@ import stelmo
 from stelmo.config import LoadSettings
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, DataError, ModelError
-from stelmo.store import bundled
+from stelmo.store import folder
 
 SENTENCES = [["The", "bank", "."], [], ["a"], ["the", "river", "bank", "."], ["The", "bank", "."]]
 
@@ -141,7 +141,7 @@ def test_the_bundled_model_knows_probabilities_and_is_small():
     sentence = ["He", "was", "born", "in", "London", "and", "died", "in", "Paris", "."]
     in_order, turned_around = (float(score.forward.mean()) for score in model.log_probs([sentence, sentence[::-1]]))
     assert in_order > turned_around + 1
-    assert sum(file.stat().st_size for file in bundled.ENGLISH.iterdir()) < 25e6
+    assert sum(file.stat().st_size for file in folder.ENGLISH.iterdir()) < 25e6
 
 
 def test_pretrained_names_work_on_a_folder(tmp_path):

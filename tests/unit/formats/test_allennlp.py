@@ -299,16 +299,21 @@ ROOT = "_elmo_lstm._elmo_lstm.forward_layer_0"
     [
         ({"classifier.weight": torch.ones(2)}, "no ELMo inside .* it holds classifier.weight"),
         (without("backward_layer_1.input"), "backward_layer_1.input_linearity.weight is missing"),
-        (without("backward_layer_1"), "2 layers forward and 1 backward"),
-        (without("forward_layer_1"), "1 layers forward and 2 backward"),
+        (without("backward_layer_1"), "2 forward and 1 backward layers"),
+        (without("forward_layer_1"), "1 forward and 2 backward layers"),
         (without("ward_layer_0.state_projection"), "is missing"),
-        (without("char_conv_1"), "numbered otherwise"),
-        (without("_highways._layers.0"), "numbered otherwise"),
+        (without("char_conv_1"), "not numbered 0, 1, 2"),
+        (without("_highways._layers.0"), "not numbered 0, 1, 2"),
         (without("char_conv"), "filters"),
         (without("_projection"), "state_projection.weight is missing"),
-        (state_of(ARRAYS) | {f"{ROOT}.state_linearity.bias": torch.ones(23)}, r"has shape \(23,\); .* \(24,\) fits"),
+        (state_of(ARRAYS) | {f"{ROOT}.state_linearity.bias": torch.ones(23)}, r"has shape \(23,\); \(24,\) fits"),
         (state_of(ARRAYS) | {f"{ROOT}.state_linearity.bias": torch.full((24,), torch.nan)}, "NaN"),
         (state_of(ARRAYS) | {f"{ROOT}.state_linearity.bias": torch.ones(24, dtype=torch.int64)}, "floating-point"),
+        (state_of(ARRAYS) | {f"{ROOT}.state_linearity.bias": torch.ones(24, dtype=torch.complex64)}, "ComplexFloat"),
+        (
+            state_of(ARRAYS, dtype=torch.float32) | {f"{ROOT}.state_linearity.bias": torch.ones(24).double() / 3},
+            f"tensor {ROOT}.state_linearity.bias holds torch.float64 numbers that are not exact in torch.float32",
+        ),
         (state_of(ARRAYS) | {f"{ROOT}.state_projection.weight": torch.ones(4)}, "expected 2 dimensions"),
         (state_of(ARRAYS) | {"_elmo_lstm._token_embedder._char_embedding_weights": torch.ones(261, 3)}, r"\(262, 3\)"),
     ],
@@ -318,9 +323,19 @@ def test_a_state_that_is_no_whole_elmo_is_refused(tmp_path, state, found):
         allennlp.read(saved_state(tmp_path / "a.th", state))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_a_tensor_of_another_precision_is_converted_where_that_is_exact(tmp_path, dtype):
+    state, bias = state_of(ARRAYS, dtype=torch.float32), torch.full((24,), 0.375, dtype=dtype)
+    expected, found = (
+        allennlp.read(saved_state(tmp_path / f"{one.dtype}.th", state | {f"{ROOT}.state_linearity.bias": one}))
+        for one in (bias.float(), bias)
+    )
+    assert found.fingerprint() == expected.fingerprint()
+
+
 def test_a_square_projection_is_refused(tmp_path):
     state = state_of(ARRAYS) | {f"{ROOT}.state_projection.weight": torch.ones(4, 4)}
-    with pytest.raises(ModelError, match="projection from 4 numbers to as many"):
+    with pytest.raises(ModelError, match="projection from 4 numbers to 4"):
         allennlp.read(saved_state(tmp_path / "a.th", state))
 
 
@@ -330,10 +345,10 @@ def test_a_square_projection_is_refused(tmp_path):
         ({FTA: json.dumps(oracle.options(highways=1)).encode()}, "0 of 1 options fit"),
         ({FTA: json.dumps(oracle.options(filters=None)).encode()}, "0 of 1 options fit"),
         ({"fta/b.options_file": json.dumps(UNCLIPPED).encode()}, "2 of 2 options fit"),
-        ({FTA: json.dumps(oracle.options(highways=2, skip=False)).encode()}, "without use_skip_connections"),
+        ({FTA: json.dumps(oracle.options(highways=2, skip=False)).encode()}, "use_skip_connections is not set"),
         ({FTA: b"{"}, "options_file: not JSON"),
         ({FTA: b"[" * 100_000}, "options_file: not JSON"),
-        ({"other/weights.th": b""}, "no weights.th, or several"),
+        ({"other/weights.th": b""}, "no weights.th, or more than one"),
         ({"weights.th": b"torn"}, "model.tar.gz: weights.th: "),
     ],
 )

@@ -183,7 +183,7 @@ def test_our_folder_holds_any_symbol(tmp_path):
 def test_a_symbol_that_no_line_can_hold_is_refused(tmp_path, symbol):
     saved = efml.read(written(tmp_path / "model", "characters"))
     assert saved.alphabet is not None
-    with pytest.raises(ModelError, match=r"cannot stand on a line of char\.dic"):
+    with pytest.raises(ModelError, match=r"cannot be written as a line of char\.dic"):
         efml.write(replace(saved, alphabet=Alphabet((symbol, *saved.alphabet.symbols[1:]))), tmp_path)
 
 
@@ -191,7 +191,7 @@ def test_a_symbol_that_no_line_can_hold_is_refused(tmp_path, symbol):
 def test_a_word_that_our_vocabulary_cannot_hold_is_refused(tmp_path, word):
     saved = efml.read(written(tmp_path / "model", "words"))
     assert saved.vocabulary is not None
-    with pytest.raises(ModelError, match=r"cannot stand on a line of vocab\.txt"):
+    with pytest.raises(ModelError, match=r"cannot be written as a line of vocab\.txt"):
         folder.write(replace(saved, vocabulary=Vocabulary((*saved.vocabulary.words[:-1], word))), tmp_path)
 
 
@@ -254,7 +254,7 @@ def test_an_architecture_outside_the_folder_is_not_read(tmp_path):
     (path / "tiny.json").rename(tmp_path / "tiny.json")
     for named in ("../tiny.json", str(tmp_path / "tiny.json")):
         (path / "config.json").write_text(json.dumps({"config_path": named}))
-        with pytest.raises(ModelError, match=r"tiny.json that config.json names is not there, and no other file"):
+        with pytest.raises(ModelError, match=r"tiny.json' named in config.json is missing, and no other file"):
             efml.read(path)
 
 
@@ -263,7 +263,7 @@ def test_two_architectures_are_one_too_many(tmp_path):
     for name in ("one.json", "two.json"):
         shutil.copy(path / "tiny.json", path / name)
     (path / "tiny.json").unlink()
-    with pytest.raises(ModelError, match="2 others could be it"):
+    with pytest.raises(ModelError, match="2 other files could be it"):
         efml.read(path)
 
 
@@ -318,9 +318,9 @@ def changed(path: Path, **changes: object) -> Path:
         ({"encoder__name": "lstm"}, "the encoder is 'lstm'; only 'elmo'"),
         ({"token_embedder__name": "lstm"}, "the token embedder is 'lstm'; only 'cnn'"),
         ({"encoder__dim": 6}, r"encoder.pkl: tensor \S+ has shape \(20, 3\); the options say \(24, 3\)"),
-        ({"encoder__dim": 3}, "only a narrower is supported"),
+        ({"encoder__dim": 3}, "only a smaller projection_dim is supported"),
         ({"encoder__dim": None}, "lstm.cells"),
-        ({"encoder__n_layers": 1}, r"encoder.pkl: tensor \w+_layer_1.\S+ has no place"),
+        ({"encoder__n_layers": 1}, r"encoder.pkl: tensor \w+_layer_1.\S+ is not in the architecture"),
         ({"encoder__n_layers": 3}, "encoder.pkl: tensor forward_layer_2.input_linearity.weight is missing"),
         ({"encoder__n_layers": 2**31 - 1}, "is missing"),
         ({"encoder__cell_clip": -1}, "lstm.cell_clip"),
@@ -330,7 +330,7 @@ def changed(path: Path, **changes: object) -> Path:
         ({"token_embedder__word_dim": -4}, "input.word_table.width"),
         ({"token_embedder__filters": [[1, 3], [2, 2]]}, "token_embedder.pkl: tensor"),
         ({"token_embedder__filters": [[1, 3], [2, 2], [13, 4]]}, "does not fit in 12 characters"),
-        ({"token_embedder__n_highway": 1}, "tensor highways._layers.1.bias has no place"),
+        ({"token_embedder__n_highway": 1}, "tensor highways._layers.1.bias is not in the architecture"),
         ({"token_embedder__n_highway": 10**12}, "is missing"),
         ({"token_embedder__activation": "gelu"}, "activation"),
         ({"token_embedder__max_characters_per_token": 2}, "max_characters"),
@@ -352,7 +352,7 @@ def test_an_architecture_that_does_not_fit_is_refused(tmp_path, changes, why):
         ("tiny.json", b"[]", "no section token_embedder"),
         ("tiny.json", b'{"token_embedder": {}}', "no section encoder"),
         ("word.dic", b"\xff\t0\n", "not UTF-8"),
-        ("word.dic", b"a\t0\nb\t0\n", "word.dic:2: id 0 is there twice"),
+        ("word.dic", b"a\t0\nb\t0\n", "word.dic:2: id 0 occurs twice"),
         ("word.dic", b"a\t0\nb\t2\n", "no symbol has id 1"),
         ("word.dic", b"a\t0\nb\tx\n", "word.dic:2: the id is 'x'"),
         ("word.dic", b"a\t0\n\nb\t1\n", "word.dic:2: the id is ''"),
@@ -377,6 +377,44 @@ def test_an_unreadable_path_of_the_architecture_is_passed_over(tmp_path):
     path = written(tmp_path / "model")
     (path / "config.json").write_bytes(b'{"config_path": "\\u0000"}')
     assert efml.read(path).config.lstm.cells == 5
+
+
+def test_a_very_long_path_of_the_architecture_is_passed_over(tmp_path):
+    path = written(tmp_path / "model")
+    (path / "config.json").write_text(json.dumps({"config_path": "x" * 300}))
+    assert efml.read(path).config.lstm.cells == 5
+
+
+@pytest.mark.parametrize("name", ["config.json", "tiny.json", "word.dic", "char.dic"])
+def test_a_file_that_is_a_device_is_refused(tmp_path, name):
+    path = written(tmp_path / "model")
+    (path / name).unlink()
+    (path / name).symlink_to("/dev/zero")
+    with pytest.raises(ModelError, match=r"not a regular file|named in config\.json is missing"):
+        efml.read(path)
+
+
+BIAS = "forward_layer_1.state_linearity.bias"
+
+
+def with_bias(path: Path, bias: torch.Tensor) -> Path:
+    """A model in float32 with that bias in one of its LSTMs."""
+    oracle.write(oracle.random_model(oracle.architecture()), path, torch.float32)
+    state = torch.load(path / "encoder.pkl", weights_only=True)
+    torch.save(state | {BIAS: bias.expand(state[BIAS].shape).clone()}, path / "encoder.pkl")
+    return path
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_a_tensor_of_another_precision_is_converted_where_that_is_exact(tmp_path, dtype):
+    bias = torch.tensor([0.375], dtype=dtype)
+    expected, found = (efml.read(with_bias(tmp_path / str(one.dtype), one)) for one in (bias.float(), bias))
+    assert found.fingerprint() == expected.fingerprint()
+
+
+def test_a_tensor_that_is_not_exact_in_the_precision_of_the_others_is_refused_by_name(tmp_path):
+    with pytest.raises(ModelError, match=rf"encoder.pkl: tensor {BIAS} holds torch.float64 numbers that are not exact"):
+        efml.read(with_bias(tmp_path / "model", torch.tensor([0.1], dtype=torch.float64)))
 
 
 def test_a_vocabulary_without_a_marker_is_refused(tmp_path):

@@ -242,6 +242,30 @@ def group_instead(folder: Path) -> None:
         file.create_group("char_embed")
 
 
+def overflow(folder: Path) -> None:
+    rewrite(folder, "RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/B", lambda array: np.full(array.shape, 1e300))
+
+
+def inexact(folder: Path) -> None:
+    rewrite(folder, "CNN_proj/b_proj", lambda array: array.astype("f8") + 1e-12)
+
+
+def no_shape(folder: Path) -> None:
+    with h5py.File(folder / "weights.hdf5", "r+") as file:
+        del file["char_embed"]
+        file["char_embed"] = h5py.Empty("f4")
+
+
+def deep(values: dict[str, object]) -> str:
+    """As deep as Python's own reader follows it."""
+    return json.dumps(values)[:-1] + ', "x": ' + "[" * 500 + "]" * 500 + "}"
+
+
+def device(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
 BAD = {
     "empty weights": (lambda f: (f / "weights.hdf5").write_bytes(b""), "an empty file"),
     "truncated weights": (lambda f: truncate(f / "weights.hdf5"), "truncated"),
@@ -249,8 +273,8 @@ BAD = {
     "a tensor of another shape": (shrink("CNN_proj/W_proj"), r"CNN_proj/W_proj has shape \(11, 6\).*\(12, 6\)"),
     "too few characters": (shrink("char_embed"), "260 rows"),
     "a missing tensor": (drop("CNN_high_1/b_carry"), "CNN_high_1/b_carry is missing"),
-    "a layer the options leave out": (option("lstm", "n_layers", 1), "Cell1/LSTMCell/.* has no place in the options"),
-    "a highway the options leave out": (option("char_cnn", "n_highway", 1), "CNN_high_1/.* has no place"),
+    "a layer the options leave out": (option("lstm", "n_layers", 1), "Cell1/LSTMCell/.* is not in the options"),
+    "a highway the options leave out": (option("char_cnn", "n_highway", 1), "CNN_high_1/.* is not in the options"),
     "NaN": (poison, "NaN"),
     "integers": (lambda f: rewrite(f, "CNN_proj/b_proj", lambda a: a.astype("i4")), "holds int32"),
     "options of another model": (option("lstm", "dim", 20), r"W_0 has shape \(12, 40\); the options say \(12, 80\)"),
@@ -263,11 +287,20 @@ BAD = {
     "options that are no JSON": (lambda f: (f / "options.json").write_text("{"), "not JSON"),
     "options that are a list": (lambda f: (f / "options.json").write_text("[]"), "no section 'lstm'"),
     "no options": (lambda f: (f / "options.json").unlink(), "no options.json"),
-    "terabytes": (promise_terabytes, "promises"),
-    "a link to another file": (link_outside, "a link to elsewhere"),
+    "terabytes": (promise_terabytes, "bytes of numbers, which its .* bytes do not hold"),
+    "a link to another file": (link_outside, "is a link;"),
     "numbers in another file": (store_outside, "another file"),
     "a group": (group_instead, "a group"),
     "a vocabulary with a word twice": (lambda f: (f / "vocab.txt").write_text("a\nb\na\n"), "twice"),
+    "a clip that float32 cannot hold": (option("lstm", "cell_clip", 1e308), "lstm.cell_clip: .*less than or equal"),
+    "a projection clip that float32 cannot hold": (option("lstm", "proj_clip", 1e39), "lstm.projection_clip: .*less"),
+    "numbers that float32 cannot hold": (overflow, "lstm_backward.0.bias holds numbers too large for float32"),
+    "numbers that are not exact beside the others": (inexact, r"encoder.projection_bias holds torch.float64 numbers"),
+    "a dataset without a shape": (no_shape, "char_embed has no shape"),
+    "options nested without end": (lambda f: (f / "options.json").write_text('{"lstm":' * 10**5), "nested too deeply"),
+    "options nested deeply": (lambda f: (f / "options.json").write_text(deep({"lstm": {}})), "nested too deeply"),
+    "options that are a device": (lambda f: device(f / "options.json"), "not a regular file|no options.json"),
+    "a vocabulary that is a device": (lambda f: device(f / "vocab.txt"), "not a regular file"),
     "a vocabulary that is not UTF-8": (lambda f: (f / "vocab.txt").write_bytes(b"a\n\xff"), r"vocab.txt:2: not UTF-8"),
 }  # fmt: skip
 
@@ -304,6 +337,15 @@ def resave(change):
     return damage
 
 
+def setting(section: str, **values: object):
+    def change(folder: Path) -> None:
+        manifest = json.loads((folder / "config.json").read_text())
+        manifest["model"][section] |= values
+        (folder / "config.json").write_text(json.dumps(manifest))
+
+    return change
+
+
 BAD_FOLDERS = {
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "incomplete"),
     "empty weights": (lambda f: (f / "model.safetensors").write_bytes(b""), "not a safetensors file"),
@@ -312,6 +354,24 @@ BAD_FOLDERS = {
     "a missing tensor": (resave(lambda t: t.pop("encoder.table")), "encoder.table is missing"),
     "another shape": (resave(lambda t: t.update({"encoder.table": torch.ones(5, 4)})), r"\(5, 4\).*\(262, 4\)"),
     "NaN": (resave(lambda t: t["encoder.biases.0"].fill_(torch.nan)), "NaN"),
+    "numbers that float32 cannot hold": (
+        resave(lambda t: t.update({name: tensor.double() * 1e300 for name, tensor in t.items()})),
+        "too large for float32",
+    ),
+    "numbers that are not exact beside the others": (
+        resave(lambda t: t.update({"encoder.biases.0": t["encoder.biases.0"].double() + 1e-12})),
+        "tensor encoder.biases.0 holds torch.float64 numbers that are not exact in torch.float32",
+    ),
+    "complex numbers": (
+        resave(lambda t: t.update({"encoder.biases.0": t["encoder.biases.0"].to(torch.complex64)})),
+        "holds torch.complex64",
+    ),
+    "integers": (resave(lambda t: t.update({"encoder.biases.0": t["encoder.biases.0"].long()})), "holds torch.int64"),
+    "billions of layers": (setting("lstm", layers=2**31 - 1), "tensors for 4,294,967,296 layers"),
+    "a clip that float32 cannot hold": (setting("lstm", cell_clip=1e308), "lstm.cell_clip"),
+    "a manifest nested without end": (lambda f: (f / "config.json").write_text('{"stelmo":' * 10**5), "no model here"),
+    "a manifest nested deeply": (lambda f: (f / "config.json").write_text(deep({"stelmo": 1})), "no model here"),
+    "a manifest that is a device": (lambda f: device(f / "config.json"), "no model here"),
     "another version": (lambda f: (f / "config.json").write_text('{"stelmo": 99}'), "version 99"),
     "an unknown setting": (lambda f: (f / "config.json").write_text('{"stelmo": 1, "modle": 2}'), "model"),
     "a vocabulary cut short": (lambda f: (f / "vocab.txt").write_text("a\n"), "1 words; config.json says 10"),
@@ -325,6 +385,42 @@ def test_a_bad_folder_is_refused_in_one_sentence(damage, message, tmp_path):
     with pytest.raises(ModelError, match=message) as refusal:
         load(folder)
     assert "\n" not in str(refusal.value)
+
+
+PRECISIONS = [torch.float16, torch.bfloat16, torch.float64]
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
+def test_a_tensor_of_another_precision_is_converted_where_that_is_exact(dtype, tmp_path):
+    folder = tiny.folder(tmp_path / "m")
+    resave(lambda tensors: tensors["lstm_forward.0.bias"].fill_(0.5))(folder)
+    expected = load(folder).layers(SENTENCES)
+    resave(lambda tensors: tensors.update({"lstm_forward.0.bias": tensors["lstm_forward.0.bias"].to(dtype)}))(folder)
+    for ours, theirs in zip(load(folder).layers(SENTENCES), expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_model_in_bfloat16_is_read_as_float32(tmp_path):
+    folder = tiny.folder(tmp_path / "m")
+    resave(lambda tensors: tensors.update({name: tensor.bfloat16() for name, tensor in tensors.items()}))(folder)
+    saved = models.read(folder)
+    assert saved.dtype == torch.float32
+    assert torch.equal(saved.bilm.lstm_forward[0].kernel, tiny.bilm().lstm_forward[0].kernel.bfloat16().float())
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f8"])
+def test_a_dataset_of_another_precision_is_converted_where_that_is_exact(dtype, tmp_path):
+    folder = tiny.folder(tmp_path / "m", "bilm")
+    rewrite(folder, "CNN_proj/b_proj", lambda array: np.full(array.shape, 0.5, "f4"))
+    expected = load(folder).layers(SENTENCES)
+    rewrite(folder, "CNN_proj/b_proj", lambda array: array.astype(dtype))
+    for ours, theirs in zip(load(folder).layers(SENTENCES), expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_name_that_the_system_refuses_is_one_sentence():
+    with pytest.raises(ModelError, match="File name too long"):
+        models.read(Path("x" * 300))
 
 
 def test_truncating_a_model_anywhere_is_a_model_error(tmp_path):
@@ -371,7 +467,7 @@ def test_a_flipped_bit_is_refused_or_a_number_and_never_a_crash(layout, name, tm
         (lambda p: (p.mkdir(), (p / "holiday.jpg").touch()), "holiday.jpg"),
         (lambda p: (p.mkdir(), (p / "config.json").write_text('{"model_type": "bert"}')), "no model here"),
         (lambda p: p.write_bytes(pickle.dumps([1])), "pickle"),
-        (lambda p: p.write_bytes(b"PK\x03\x04zip"), "pickle or archive"),
+        (lambda p: p.write_bytes(b"PK\x03\x04zip"), "a pickle or an archive"),
     ],
 )
 def test_what_is_no_model_is_refused(make, message, tmp_path):

@@ -156,7 +156,7 @@ def test_what_is_all_there_is_opened_without_writing(tmp_path):
     cached = precompute(tmp_path / "c")
     with store.appending(tmp_path / "c", cached._folder.manifest):
         assert_layers_of(precompute(tmp_path / "c"), SENTENCES)
-        with pytest.raises(stelmo.OutputError, match=f"process {os.getpid()} is writing there"):
+        with pytest.raises(stelmo.OutputError, match=f"process {os.getpid()} is writing in this folder"):
             precompute(tmp_path / "c", [["new"]])
 
 

@@ -89,7 +89,7 @@ def test_nothing_is_written_where_no_word_is_left(tmp_path):
 
 def test_mistakes_are_refused_before_any_work(tmp_path):
     unread = iter(SENTENCES)
-    with pytest.raises(OutputError, match="words go to"):
+    with pytest.raises(OutputError, match="words are written to"):
         words.write_averages(tiny.model(), unread, tmp_path / "w.hdf5")
     with pytest.raises(ConfigError, match="layer: 3 is not one of"):
         words.write_averages(tiny.model(), unread, tmp_path / "w.vec", WordSettings(layer=3))

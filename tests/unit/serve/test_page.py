@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from stelmo.explore import index as indices
 from stelmo.serve import page, service
-from stelmo.store import mixes
+from stelmo.store.runs import LearnedMix, write_mixes
 
 MODEL = tiny.model()
 
@@ -54,7 +54,7 @@ def test_or_not(index, opened, runs):
 
 def test_the_page_has_the_index_and_the_tasks(index, runs, tmp_path):
     (tmp_path / "run").mkdir()
-    mixes.write(tmp_path / "run", "ner", [mixes.Output(placement="input", weights=(0, 1, 0))])
+    write_mixes(tmp_path / "run", "ner", [LearnedMix(placement="input", weights=(0, 1, 0))])
     page.run(index, MODEL, [tmp_path / "run"], name="tiny", open_browser=False)
     ((made, host, _),) = runs
     assert host == "127.0.0.1"

@@ -19,7 +19,7 @@ from stelmo.config import ServeSettings
 from stelmo.errors import ConfigError
 from stelmo.serve import service
 from stelmo.serve.app import app
-from stelmo.store import mixes
+from stelmo.store.runs import LearnedMix, write_mixes
 
 # Stops itself by a signal as soon as it answers.
 ENDING = """
@@ -132,6 +132,6 @@ def test_a_missing_token_file_is_refused(tmp_path):
 def test_tasks_go_by_the_names_of_their_runs(tmp_path):
     for name, task in (("a/ner", "ner"), ("b/ner", "srl"), ("snli", "snli")):
         (tmp_path / name).mkdir(parents=True)
-        mixes.write(tmp_path / name, task, [mixes.Output(placement="input", weights=(1,))])
+        write_mixes(tmp_path / name, task, [LearnedMix(placement="input", weights=(1,))])
     found = service.read_tasks([tmp_path / "a/ner", tmp_path / "b/ner/mixes.json", tmp_path / "snli"])
     assert {name: run.task for name, run in found.items()} == {"ner": "ner", "ner (2)": "srl", "snli": "snli"}

@@ -13,7 +13,7 @@ from unit.serve.houses import BANK, LOAN
 import stelmo
 from stelmo.lm import probabilities as lm
 from stelmo.serve import arrays
-from stelmo.store import mixes
+from stelmo.store.runs import LearnedMix, Mixes
 
 MODEL = tiny.model()
 LAYERS = ("mean", "top", 0, 1, 2)
@@ -21,7 +21,7 @@ LAYERS = ("mean", "top", 0, 1, 2)
 
 @pytest.fixture(scope="module")
 def client():
-    run = mixes.Mixes(task="ner", outputs=[mixes.Output(placement="input", weights=(0.2, 0.5, 0.3), gamma=1.5)])
+    run = Mixes(task="ner", outputs=[LearnedMix(placement="input", weights=(0.2, 0.5, 0.3), gamma=1.5)])
     with houses.asked(MODEL, tasks={"run": run}) as client:
         yield client
 

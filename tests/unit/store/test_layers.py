@@ -118,7 +118,7 @@ def test_a_pickle_of_a_folder_that_was_replaced_is_refused(folder):
 
 def ends_of_blocks(folder, name):
     """The file's size behind each block, from none on."""
-    records = [len(lengths) * store.RECORD.itemsize + store.HEADER.size for lengths in LENGTHS]
+    records = [len(lengths) * store.RECORD.itemsize + store.BLOCKS.header.size for lengths in LENGTHS]
     tokens = [sum(lengths) * MANIFEST.token_bytes for lengths in LENGTHS]
     return np.cumsum([0, *(records if name == store.INDEX else tokens)])
 
@@ -202,7 +202,7 @@ def test_a_second_writer_is_refused_until_the_first_is_gone_even_by_a_kill(folde
     command = [sys.executable, "-c", HOLD, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         assert first.stdout.readline() == b"writing\n"
-        with pytest.raises(OutputError, match=f"process {first.pid} is writing there; repeat"):
+        with pytest.raises(OutputError, match=f"process {first.pid} is writing in this folder; wait"):
             write(folder)
         assert_first_sentences(LayerFolder(folder, MANIFEST), len(KEYS))
         first.send_signal(signal.SIGKILL)
@@ -212,7 +212,7 @@ def test_a_second_writer_is_refused_until_the_first_is_gone_even_by_a_kill(folde
 
 
 def test_a_second_writer_of_the_same_process_is_refused(folder):
-    with store.appending(folder, MANIFEST), pytest.raises(OutputError, match="is writing there"):
+    with store.appending(folder, MANIFEST), pytest.raises(OutputError, match="is writing in this folder"):
         write(folder)
 
 
@@ -245,9 +245,9 @@ def test_another_start_state_is_refused_and_a_last_bit_is_not(start, folder):
 
 def test_a_folder_of_other_things_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match="holds no precomputed layers"):
+    with pytest.raises(OutputError, match="does not hold precomputed layers"):
         store.prepare(tmp_path, MANIFEST, START)
-    with pytest.raises(OutputError, match="holds no precomputed layers"):
+    with pytest.raises(OutputError, match="does not hold precomputed layers"):
         store.prepare(tmp_path / "thesis.tex", MANIFEST, START)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -259,7 +259,7 @@ def test_a_missing_parent_folder_is_named(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "[", "[]", '{"stelmo": 2}', "{}"], ids=repr)
 def test_a_damaged_manifest_is_refused(text, folder):
-    (folder / store.MANIFEST).write_text(text)
+    (folder / growing.MANIFEST).write_text(text)
     with pytest.raises(DataError, match=r"manifest\.json"):
         store.prepare(folder, MANIFEST, START)
 

@@ -1,15 +1,18 @@
 """A run folder: checkpoints whole or passed over, a log that can be cut, other settings refused."""
 
 import json
+import os
 
 import pytest
 import tiny
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from stelmo.errors import ModelError, OutputError
+from stelmo.errors import DataError, ModelError, OutputError
 from stelmo.formats import models
 from stelmo.store import runs
-from stelmo.store.runs import Run
+from stelmo.store.runs import LearnedMix, Mixes, Run
 
 ABOUT = {"model": {"lstm": {"cells": 4, "filters": (1, 2)}}, "train": {"lr": 0.1, "threads": 2}, "corpus": "abc"}
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(5), "c": torch.zeros(0, 3, dtype=torch.int64)}
@@ -63,7 +66,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before_and_it_is_said(damage,
     damage(run.checkpoints()[0])
     assert run.newest(said.append).stem == "000000001"
     assert "000000002.safetensors" in said[0]
-    assert "going back to the checkpoint before" in said[0]
+    assert "going back to the previous checkpoint" in said[0]
 
 
 def test_where_all_are_damaged_there_is_none(run, said):
@@ -83,12 +86,18 @@ def test_a_flip_anywhere_behind_the_header_is_noticed(run):
             runs.read(path)
 
 
-def test_the_same_settings_find_the_run_again(run):
-    Run(run.path).start(ABOUT, FREE)
+def test_the_same_settings_find_the_run_again_and_leave_it_as_it_is(run):
+    run.save(1, TENSORS, {"step": 1}, keep=2)
+    before = run.note.read_bytes()
+    again = Run(run.path)
+    again.start(ABOUT, FREE)
+    assert runs.read(again.newest(print)).about == {"step": 1}
+    assert run.note.read_bytes() == before
 
 
-def test_a_free_setting_may_differ(run):
+def test_a_free_setting_may_differ_and_the_first_value_is_kept(run):
     run.start({**ABOUT, "train": {"lr": 0.1, "threads": 1}}, FREE)
+    assert runs.read_note(run.note)["train"] == {"lr": 0.1, "threads": 2}
 
 
 def test_other_settings_are_refused_by_name(run):
@@ -98,11 +107,11 @@ def test_other_settings_are_refused_by_name(run):
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "holiday.jpg").touch()
-    with pytest.raises(OutputError, match="exists and is no training run"):
+    with pytest.raises(OutputError, match="exists and is not a training run"):
         Run(tmp_path).start(ABOUT, FREE)
-    with pytest.raises(OutputError, match="exists and is no training run"):
+    with pytest.raises(OutputError, match="exists and is not a training run"):
         Run(tmp_path / "holiday.jpg").start(ABOUT, FREE)
-    with pytest.raises(OutputError, match="exists and is no training run"), Run(tmp_path).held():
+    with pytest.raises(OutputError, match="exists and is not a training run"), Run(tmp_path).held():
         pass
     assert [entry.name for entry in tmp_path.iterdir()] == ["holiday.jpg"]
 
@@ -127,7 +136,7 @@ def test_drafts_of_a_killed_process_are_swept_away(run):
 
 
 def test_one_process_holds_a_run(run):
-    with run.held(), pytest.raises(OutputError, match="another process is training"), Run(run.path).held():
+    with run.held(), pytest.raises(OutputError, match=f"process {os.getpid()} is training"), Run(run.path).held():
         pass
     with run.held():
         pass
@@ -169,3 +178,64 @@ def test_a_run_is_loaded_as_the_model_of_its_best_validation(tmp_path):
     run.start({}, frozenset())
     tiny.model().save(run.path / "model")
     assert models.read(run.path).fingerprint() == models.read(run.path / "model").fingerprint()
+
+
+# mixes.json
+
+GOOD = {"stelmo": 1, "task": "ner", "outputs": [{"placement": "input", "weights": [0.2, 0.5, 0.3], "gamma": 1.02}]}
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
+
+
+@st.composite
+def outputs(draw):
+    raw = draw(st.lists(st.floats(0.01, 1), min_size=1, max_size=4))
+    return LearnedMix(
+        placement=draw(names), weights=[share / sum(raw) for share in raw], gamma=draw(st.floats(-10, 10))
+    )
+
+
+@given(names, st.lists(outputs(), min_size=1, max_size=3))
+def test_what_is_written_is_read(tmp_path_factory, task, found):
+    folder = tmp_path_factory.mktemp("run")
+    runs.write_mixes(folder, task, found)
+    assert runs.read_mixes(folder) == runs.read_mixes(folder / "mixes.json") == Mixes(task=task, outputs=tuple(found))
+
+
+def test_the_file_is_as_documented(tmp_path):
+    runs.write_mixes(tmp_path, "ner", [LearnedMix(placement="input", weights=(0.2, 0.5, 0.3), gamma=1.02)])
+    assert json.loads((tmp_path / "mixes.json").read_bytes()) == GOOD
+
+
+def changed(**fields):
+    return json.dumps(GOOD | fields)
+
+
+def with_output(**fields):
+    return changed(outputs=[GOOD["outputs"][0] | fields])
+
+
+WRONG = {
+    "no JSON": ("{", "not JSON that can be read"),
+    "too deep": ("[" * 100_000, "not JSON that can be read"),
+    "no UTF-8": (b"\xff", "not JSON that can be read"),
+    "a list": ("[1]", "format version None"),
+    "another version": (changed(stelmo=2), "format version 2"),
+    "no outputs": (changed(outputs=[]), "outputs"),
+    "a field too many": (changed(more=1), "more"),
+    "shares that do not sum to 1": (with_output(weights=[0.5, 0.2]), "sum to 0.7"),
+    "a negative share": (with_output(weights=[-0.5, 1.5]), "greater than or equal to 0"),
+    "no number": (with_output(gamma=float("nan")), "finite"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG.values(), ids=WRONG)
+def test_another_file_is_refused(text, message, tmp_path):
+    (tmp_path / "mixes.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(DataError, match=message) as refused:
+        runs.read_mixes(tmp_path)
+    assert str(tmp_path / "mixes.json") in str(refused.value)
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(DataError, match="No such file"):
+        runs.read_mixes(tmp_path)

@@ -1,4 +1,5 @@
-"""Static vectors: every layout gives the same words and rows, and a flawed file is refused in one sentence."""
+"""Static vectors: every layout gives the same words and rows, a flawed file is refused in one sentence, and what is
+written is read back bit by bit, by ourselves and by gensim."""
 
 import gzip
 import tempfile
@@ -8,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 from shared import DATA, needs_data
 
-from stelmo.errors import DataError
+from stelmo.errors import DataError, OutputError
 from stelmo.store import static
 
 WORDS = ["the", "bank", "über", "日本", "U.S."]
@@ -106,21 +108,21 @@ def test_binary_and_text_agree_whatever_the_numbers(numbers):
 
 MANY = binary([str(number) for number in range(999)], np.random.default_rng(1).normal(size=(999, 3)).astype(np.float32))
 WRONG = {
-    "too few numbers": (b"the 1 2 3\nbank 1 2\n", r"vectors:2: 2 numbers; expected 3 behind the word"),
+    "too few numbers": (b"the 1 2 3\nbank 1 2\n", r"vectors:2: 2 numbers; expected 3 after the word"),
     "too many numbers": (b"the 1 2 3\nbank 1 2 3 4\n", r"vectors:2: 4 numbers; expected 3"),
     "another width than the first line says": (b"1 2\nthe 1 2 3\n", r"vectors:2: 3 numbers; expected 2"),
     "a blank line": (b"the 1 2\n\nbank 1 2\n", r"vectors:2: 0 numbers; expected 2"),
-    "no number": (b"the 1 2\nbank 1 x\n", r"vectors:2: 'x' behind 'bank'; expected 2 numbers"),
+    "no number": (b"the 1 2\nbank 1 x\n", r"vectors:2: 'x' after 'bank'; expected 2 numbers"),
     "a word alone": (b"the\n", r"vectors:1: 0 numbers; expected some"),
-    "a word twice": (b"the 1 2\nbank 1 2\nthe 3 4\n", r"vectors:3: the word 'the' as in .*vectors:1; expected every"),
-    "a binary word twice": (binary(["a", "a"], VECTORS_VD[:2]), r"word 2: the word 'a' as in .*word 1"),
+    "a word twice": (b"the 1 2\nbank 1 2\nthe 3 4\n", r"vectors:3: the word 'the' was already in .*vectors:1"),
+    "a binary word twice": (binary(["a", "a"], VECTORS_VD[:2]), r"word 2: the word 'a' was already in .*word 1"),
     "an empty file": (b"", "vectors: no vectors"),
     "a first line alone": (b"0 3\n", "vectors: no vectors"),
-    "fewer words than promised": (b"3 2\nthe 1 2\nbank 1 2\n", "vectors: 2 words; its first line promises 3"),
-    "a binary file that breaks off": (binary()[:-8], "vectors: 4 words; its first line promises 5"),
-    "more words than promised": (binary() + b"more" + bytes(13), "vectors: more than the 5 words"),
+    "fewer words than promised": (b"3 2\nthe 1 2\nbank 1 2\n", "vectors: 2 words; its first line says 3"),
+    "a binary file that breaks off": (binary()[:-8], "vectors: 4 words; its first line says 5"),
+    "more words than promised": (binary() + b"more" + bytes(13), r"vectors: more words than its first line says \(5\)"),
     "a gzip file that breaks off": (gzip.compress(rows())[:-9], "gzip data break off"),
-    "a binary gzip file that breaks off": (gzip.compress(MANY)[:-9], "damaged behind word"),
+    "a binary gzip file that breaks off": (gzip.compress(MANY)[:-9], "damaged after word"),
     "numbers without end": (b"the 1 2\nbank nan 2\n", "the vector of 'bank' is not finite"),
     "a word that is not UTF-8": (binary().replace(b"the", b"t\xffe"), "word 1: .* is not UTF-8"),
     "a line that is not UTF-8": (rows().replace(b"the", b"t\xffe"), "vectors:1: byte 0xff"),
@@ -167,3 +169,83 @@ def test_real_glove_knows_that_paris_is_a_city():
     guess = berlin - germany + france
     assert len(glove.words) == 104_434
     assert guess @ paris > 2 * guess @ banana
+
+
+# Writing
+
+ENDINGS = [".vec", ".txt", ".bin"]
+WRITTEN = ["the", "1990", "-0.5", "über", "日本", "U.S.", '"', "a" * 300, "</s>"]
+WRITTEN_VD = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
+WRITTEN_VD[0] = [0, -0.0, np.finfo(np.float32).max, np.finfo(np.float32).smallest_subnormal]
+
+
+def written(folder, ending, words=WRITTEN, vectors_VD=WRITTEN_VD):
+    path = Path(folder) / f"words{ending}"
+    static.write(path, len(words), vectors_VD.shape[1], zip(words, vectors_VD, strict=True))
+    return path
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_our_reader_finds_the_same_bits(tmp_path, ending):
+    found = static.read(written(tmp_path, ending))
+    assert found.words == WRITTEN
+    assert found.vectors_VD.tobytes() == WRITTEN_VD.tobytes()
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@given(
+    words=st.lists(st.text(st.characters(exclude_categories=())).filter(static.writable), min_size=1, unique=True),
+    data=st.data(),
+)
+def test_any_words_and_numbers_come_back(ending, words, data):
+    finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
+    vectors_VD = data.draw(arrays.arrays(np.float32, (len(words), 3), elements=finite))
+    with tempfile.TemporaryDirectory() as folder:
+        found = static.read(written(folder, ending, words, vectors_VD))
+    assert found.words == words
+    np.testing.assert_array_equal(found.vectors_VD, vectors_VD)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of a GloVe file, gensim leaves one handle open
+@pytest.mark.parametrize(("ending", "how"), [(".vec", {}), (".txt", {"no_header": True}), (".bin", {"binary": True})])
+def test_gensim_reads_them(tmp_path, ending, how):
+    models = pytest.importorskip("gensim.models", reason="gensim is not installed; pip install 'stelmo[baselines]'")
+    found = models.KeyedVectors.load_word2vec_format(str(written(tmp_path, ending)), **how)
+    assert found.index_to_key == WRITTEN
+    assert found.vectors.tobytes() == WRITTEN_VD.tobytes()
+
+
+def test_the_bytes_of_each_kind(tmp_path):
+    words, vectors_VD = ["a", "ü"], np.array([[0.1, -2], [1e-20, 3e30]])
+    contents = [written(tmp_path, ending, words, vectors_VD).read_bytes() for ending in ENDINGS]
+    lines = "a 0.1 -2.0\nü 1e-20 3e+30\n".encode()
+    a, b = (row.astype("<f4").tobytes() for row in vectors_VD)
+    assert contents == [b"2 2\n" + lines, lines, b"2 2\na " + a + "ü ".encode() + b]
+
+
+@pytest.mark.parametrize("word", ["", "New York", "a\tb", "a\nb", "a\xa0b", "a\u2028b", "\ufeffa", "\ud800"])
+def test_a_word_that_readers_would_not_find_is_not_writable(word):
+    assert not static.writable(word)
+
+
+def test_a_file_is_whole_or_absent(tmp_path):
+    def rows():
+        yield "a", WRITTEN_VD[0]
+        raise DataError("broken off")
+
+    with pytest.raises(DataError, match="broken off"):
+        static.write(tmp_path / "words.vec", 2, 4, rows())
+    with pytest.raises(DataError, match="no words"):
+        static.write(tmp_path / "words.vec", 0, 4, [])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_of_no_kind_and_a_file_that_is_there_are_refused(tmp_path):
+    for name in ("words.csv", "words", "words.vec.gz"):
+        with pytest.raises(OutputError, match=r"words are written to \.vec"):
+            static.refuse_output(tmp_path / name, overwrite=True)
+    path = written(tmp_path, ".txt")
+    with pytest.raises(OutputError, match="exists"):
+        written(tmp_path, ".txt")
+    static.write(path, 1, 4, [("b", WRITTEN_VD[0])], overwrite=True)
+    assert static.read(path).words == ["b"]

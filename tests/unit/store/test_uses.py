@@ -97,7 +97,7 @@ def test_a_folder_open_while_another_process_writes_stays_as_it_was(tmp_path):
 def journal_ends(folder):
     """The journal's size behind each block, from none on."""
     journal = (folder / store.JOURNAL).read_bytes()
-    return [0, *(block.end for block in store._whole_blocks(journal))]
+    return [0, *(block.end for block in store.BLOCKS.complete_blocks(journal))]
 
 
 def blocks_within(folder, name, size):
@@ -176,7 +176,7 @@ def test_a_second_writer_is_refused_until_the_first_is_gone_even_by_a_kill(folde
     command = [sys.executable, "-c", HOLD, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         assert first.stdout.readline() == b"writing\n"
-        with pytest.raises(OutputError, match=f"process {first.pid} is writing there; repeat"):
+        with pytest.raises(OutputError, match=f"process {first.pid} is writing in this folder; wait"):
             write(folder)
         assert_first_blocks(folder, len(BLOCKS))
         first.send_signal(signal.SIGKILL)
@@ -199,7 +199,7 @@ def test_another_model_or_setting_is_refused(change, message, folder):
 
 def test_a_folder_of_other_things_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match="holds no index of word uses"):
+    with pytest.raises(OutputError, match="does not hold an index of word uses"):
         store.prepare(tmp_path, MANIFEST)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -213,7 +213,7 @@ def test_a_folder_that_is_no_index_is_named_with_the_way_out(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "[", "[]", '{"stelmo": 2}', "{}"], ids=repr)
 def test_a_damaged_manifest_is_refused(text, folder):
-    (folder / store.MANIFEST).write_text(text)
+    (folder / growing.MANIFEST).write_text(text)
     with pytest.raises(DataError, match=r"manifest\.json"):
         UseFolder(folder)
 
@@ -231,6 +231,6 @@ def test_a_damaged_manifest_is_refused(text, folder):
 def test_a_whole_journal_of_impossible_places_is_refused(kind, body, folder):
     with (folder / store.VECTORS).open("ab") as vectors, (folder / store.JOURNAL).open("ab") as journal:
         vectors.write(bytes(MANIFEST.use_bytes))
-        journal.write(store.HEADER.pack(kind, len(body), growing.checksum(kind + body)) + body)
-    with pytest.raises(DataError, match=r"journal\.bin: positions or uses that are not there"):
+        journal.write(store.BLOCKS.packed(body, kind))
+    with pytest.raises(DataError, match=r"journal\.bin: positions or uses that do not exist"):
         UseFolder(folder)

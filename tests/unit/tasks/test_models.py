@@ -8,8 +8,7 @@ import torch
 from unit.tasks import more_samples, samples
 
 from stelmo.errors import ConfigError, DataError, ModelError, OutputError
-from stelmo.store import mixes
-from stelmo.store.runs import Run
+from stelmo.store.runs import Run, read_mixes
 from stelmo.tasks import experiment, loop, plan, predict, results, saved, training
 from stelmo.tasks.loop import Silence
 from stelmo.tasks.splits import Skipped
@@ -150,7 +149,7 @@ def test_the_run_folder_holds_what_it_promises(tmp_path):
     path = folder("sst5", tmp_path / "data")
     found = trained(chosen, path, tmp_path / "run", model=tiny.model(), seeds=(0, 1))
     assert results.read(tmp_path / "run") == found
-    assert {output.placement for output in mixes.read(tmp_path / "run").outputs} == {"input", "output"}
+    assert {output.placement for output in read_mixes(tmp_path / "run").outputs} == {"input", "output"}
     assert found.seeds == (0, 1)
     assert len(found.dev) == len(found.test) == 2
     for seed in (0, 1):

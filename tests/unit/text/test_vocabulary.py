@@ -2,7 +2,8 @@
 
 import pytest
 
-from stelmo.errors import DataError
+from stelmo.errors import DataError, ModelError
+from stelmo.text import vocabulary
 from stelmo.text.vocabulary import Vocabulary
 
 
@@ -25,3 +26,17 @@ def test_a_word_twice_is_refused_with_its_line():
 def test_an_unknown_word_without_unk_is_refused():
     with pytest.raises(DataError, match="no line <UNK>"):
         Vocabulary.of(["a"]).id("b")
+
+
+def test_what_was_written_is_read(tmp_path):
+    words = Vocabulary(("<S>", "über", "a\u2028b", "日本"))
+    vocabulary.write_vocabulary(words, tmp_path / "vocab.txt")
+    assert vocabulary.read_vocabulary(tmp_path / "vocab.txt") == words
+
+
+@pytest.mark.parametrize(("limit", "why"), [("MOST_BYTES", "more than 3 bytes"), ("MOST_WORDS", "more than 3 lines")])
+def test_a_file_larger_than_any_vocabulary_is_refused(tmp_path, monkeypatch, limit, why):
+    (tmp_path / "vocab.txt").write_text("a\nb\nc\nd\n")
+    monkeypatch.setattr(vocabulary, limit, 3)
+    with pytest.raises(ModelError, match=why):
+        vocabulary.read_vocabulary(tmp_path / "vocab.txt")

@@ -119,7 +119,7 @@ def test_a_damaged_checkpoint_costs_its_steps_but_no_bits(corpus, tmp_path):
     newest = max((tmp_path / "run" / "checkpoints").iterdir())
     newest.write_bytes(newest.read_bytes()[:-100])
     pretrain(chosen, corpus, tmp_path / "run", witness)
-    assert "going back to the checkpoint before" in witness.said[0]
+    assert "going back to the previous checkpoint" in witness.said[0]
     assert contents(tmp_path / "run") == contents(tmp_path / "whole")
 
 

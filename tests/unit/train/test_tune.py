@@ -257,7 +257,7 @@ def test_a_tuning_run_with_other_vectors_than_it_was_started_with_is_refused(sav
     run, words = tmp_path / "run", ["tokens=160"]
     one = {"new_softmax": True, "vectors": str(circle(tmp_path / "a.txt"))}
     tuned(saved, corpus, run, *words, softmax_words=words, **one)
-    with pytest.raises(OutputError, match="run of other settings"):
+    with pytest.raises(OutputError, match="run with other settings"):
         tuned(
             saved, corpus, run, *words, softmax_words=words, **{**one, "vectors": str(circle(tmp_path / "b.txt", 50))}
         )

@@ -156,7 +156,7 @@ def test_a_run_learns_faster_from_vectors_that_know_who_follows_whom(corpus, tmp
 def test_a_run_with_other_vectors_than_it_was_started_with_is_refused(corpus, glove, tmp_path):
     pretrain(PLAN._replace(warm=warm(corpus, glove)), corpus, tmp_path / "run")
     other = write(tmp_path / "other.txt", [f"w{number}" for number in range(50)], seed=1)
-    with pytest.raises(OutputError, match=r"run of other settings \(vectors.digest is .* there"):
+    with pytest.raises(OutputError, match=r"run with other settings \(vectors.digest is .* there"):
         pretrain(PLAN._replace(warm=warm(corpus, other)), corpus, tmp_path / "run")
     with pytest.raises(OutputError, match=r"vectors.digest is .* there, None here"):
         pretrain(PLAN, corpus, tmp_path / "run")

@@ -4,8 +4,8 @@
  NAME.data-00000-of-00002   the tensors' bytes, little-endian; the header says how many such shards
  checkpoint                 text that names the latest NAME of a folder
 
-Checksums are CRC-32C, masked. All are verified, and every size is compared with the file's before memory is taken
-for it.
+Checksums are CRC-32C, masked. All are verified, and every size is compared with the file's before memory is
+allocated.
 """
 
 import re
@@ -18,26 +18,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stelmo.errors import ModelError
-from stelmo.formats.tensorflow import index as tensorindex
 from stelmo.formats.tensorflow.crc import crc32c, masked
-from stelmo.formats.tensorflow.index import KINDS, Entry
-from stelmo.formats.tensorflow.protobuf import COPY_AGAIN, RefusedError
+from stelmo.formats.tensorflow.index import COPY_AGAIN, KINDS, Entry, RefusedError, read_index
 
-_MOST_INDEX_BYTES = 1 << 20  # of a biLM: about a hundred names, 4 kB in all
+_MOST_INDEX_BYTES = 1 << 20  # a biLM has about a hundred names, 4 kB in total
 
 
 def open_bundle(prefix: Path) -> "Bundle":
     """The checkpoint whose files start with `prefix` (model.ckpt-935588), index and sizes verified."""
     index = Path(f"{prefix}.index")
     try:
-        found = tensorindex.read(_contents(index, _MOST_INDEX_BYTES))
+        found = read_index(_contents(index, _MOST_INDEX_BYTES))
     except RefusedError as refused:
         raise ModelError(f"{index}: {refused.found}; {refused.way_out}") from None
     return Bundle(prefix, tuple(_shards(prefix, found.shards)), found.entries)
 
 
 def latest_checkpoint(folder: Path) -> Path:
-    """The prefix that the folder's `checkpoint` file names; without that file, the folder's only prefix."""
+    """The prefix named in the folder's `checkpoint` file; without that file, the folder's only prefix."""
     files = _files(folder)
     there = sorted(file.removesuffix(".index") for file in files if file.endswith(".index"))
     if "checkpoint" in files:
@@ -53,7 +51,7 @@ def latest_checkpoint(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Tensors by name; bytes are read when asked for, one tensor at a time."""
+    """Tensors by name; bytes are read on demand, one tensor at a time."""
 
     prefix: Path
     _shards: tuple[Path, ...]
@@ -89,9 +87,9 @@ class Bundle:
     def _readable(self, name: str) -> Entry:
         entry = self._checked(name)
         if entry.partitioned:
-            raise ModelError(f"{self.prefix}: {name!r} is cut in slices; save it without a partitioner")
+            raise ModelError(f"{self.prefix}: {name!r} is stored in slices; save it without a partitioner")
         if entry.kind not in KINDS:
-            raise ModelError(f"{self.prefix}: {name!r} is of kind {entry.kind}; only plain numbers are read")
+            raise ModelError(f"{self.prefix}: {name!r} has kind {entry.kind}; only plain numbers are read")
         return entry
 
     def _checked(self, name: str) -> Entry:
@@ -114,7 +112,7 @@ class Bundle:
 
 
 def _shards(prefix: Path, count: int) -> Iterator[Path]:
-    """Ends at the first that is missing, so an absurd count costs nothing."""
+    """Stops at the first missing file, so an absurd count costs nothing."""
     for i in range(count):
         shard = Path(f"{prefix}.data-{i:05d}-of-{count:05d}")
         _length(shard)
@@ -132,7 +130,7 @@ def _length(path: Path) -> int:
 
 def _contents(path: Path, most: int) -> bytes:
     if (length := _length(path)) > most:
-        raise ModelError(f"{path}: {length} bytes, at most {most} are expected; is it another kind of file?")
+        raise ModelError(f"{path}: {length} bytes, at most {most} are expected; is this another kind of file?")
     try:
         return path.read_bytes()
     except OSError as error:
@@ -156,15 +154,15 @@ def _files(folder: Path) -> list[str]:
 
 
 def _unreadable(path: Path, error: OSError) -> ModelError:
-    return ModelError(f"{path}: cannot be read ({error.strerror}); is the path right, and yours to read?")
+    return ModelError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions")
 
 
 def _noted(note: Path) -> str:
-    """The prefix in a `checkpoint` file, without the folder it had on the machine that wrote it."""
+    """The prefix in a `checkpoint` file, without the folder of the machine that wrote it."""
     text = _contents(note, _MOST_INDEX_BYTES)
     line = re.search(rb'^[ \t]*model_checkpoint_path[ \t]*:[ \t]*"((?:[^"\\\n]|\\.)*)"', text, re.MULTILINE)
     if line is None:
-        raise ModelError(f"{note}: has no model_checkpoint_path; give the prefix of an .index file instead")
+        raise ModelError(f"{note}: no model_checkpoint_path; give the prefix of an .index file instead")
     path = re.sub(rb"\\([0-3][0-7]{2}|.)", _unescaped, line[1])
     return re.split(r"[/\\]", path.decode(errors="replace"))[-1]
 

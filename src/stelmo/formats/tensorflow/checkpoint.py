@@ -1,7 +1,7 @@
 """A training checkpoint of bilm-tf (options.json, model.ckpt-….index and .data-…) → a model with its softmax.
 
-Knows the names that training gave the variables; the accumulators of the optimiser are left where they lie.
-TensorFlow is not needed: `tensorbundle` reads its files.
+Knows the names that training gave the variables; the accumulators of the optimiser are not read.
+TensorFlow is not needed: `bundle` reads its files.
 """
 
 import re
@@ -19,7 +19,7 @@ from stelmo.formats import bilm
 from stelmo.formats.tensorflow.bundle import Bundle, latest_checkpoint, open_bundle
 from stelmo.model.softmax import Softmax
 from stelmo.store.saved import SavedModel, filled_bilm, filled_softmax
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.vocabulary import Vocabulary, read_vocabulary
 
 FORMAT = "bilm-tf checkpoint"
 SOFTMAX, BIAS, WORDS = "lm/softmax/W", "lm/softmax/b", "lm/embedding"
@@ -36,13 +36,13 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> SavedModel:
-    """The folder's latest checkpoint, or the one named. Options and vocabulary lie beside it unless given."""
+    """The folder's latest checkpoint, or the one named. Options and vocabulary are found beside it unless given."""
     prefix = _prefix(path)
     bundle = open_bundle(prefix)
     _refuse_other_models(bundle)
     options = options or prefix.parent / "options.json"
     vocabulary = vocabulary or _vocabulary(prefix.parent)
-    words = None if vocabulary is None else bilm.read_vocabulary(vocabulary)
+    words = None if vocabulary is None else read_vocabulary(vocabulary)
     values = _read_options(options)
     config = _config(values, bundle, str(options))
     _refuse_other_words(values, bundle, words)
@@ -67,7 +67,7 @@ def _without_ending(path: Path) -> Path:
 def _read_options(path: Path) -> Any:
     if not path.is_file():
         raise ModelError(
-            f"{path}: no such file; training wrote options.json into the folder of its checkpoints when it began, "
+            f"{path}: no such file; training wrote options.json into the folder of its checkpoints, "
             "copy it from there or name it with options=…"
         )
     return bilm.read_json(path)
@@ -77,7 +77,9 @@ def _vocabulary(folder: Path) -> Path | None:
     found = sorted(folder.glob("vocab*.txt"))
     if len(found) > 1:
         names = ", ".join(file.name for file in found[:5])
-        raise ModelError(f"{folder}: {len(found)} vocabularies ({names}); name the one of the training (vocabulary=…)")
+        raise ModelError(
+            f"{folder}: {len(found)} vocabularies ({names}); name the one used for training (vocabulary=…)"
+        )
     return found[0] if found else None
 
 
@@ -96,13 +98,15 @@ def _refuse_other_models(bundle: Bundle) -> None:
     if any(name.startswith("lm/RNN_0/") for name in names):
         return
     if any(name.startswith("lm/rnn/") for name in names):
-        raise ModelError(f"{bundle.prefix}: a model of one direction (lm/rnn/…); only those of both are supported")
+        raise ModelError(
+            f"{bundle.prefix}: a model of one direction (lm/rnn/…); only bidirectional models are supported"
+        )
     there = ", ".join(names[:5]) or "nothing"
     raise ModelError(f"{bundle.prefix}: holds {there}; expected a biLM trained by bilm-tf (lm/RNN_0/…)")
 
 
 def _refuse_other_words(values: dict[str, Any], bundle: Bundle, words: Vocabulary | None) -> None:
-    """Options, vocabulary, softmax and word table number the same words, or the probabilities are of others."""
+    """Options, vocabulary, softmax and word table must number the same words, or probabilities belong to others."""
     counts = {
         name: _shape(bundle, name, rank)[0] for name, rank in ((SOFTMAX, 2), (BIAS, 1), (WORDS, 2)) if name in bundle
     }
@@ -112,7 +116,9 @@ def _refuse_other_words(values: dict[str, Any], bundle: Bundle, words: Vocabular
         counts[words.name] = len(words)
     if len(set(map(str, counts.values()))) > 1:
         found = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise ModelError(f"{bundle.prefix}: different numbers of words ({found}); expected the files of one training")
+        raise ModelError(
+            f"{bundle.prefix}: different numbers of words ({found}); expected the files of one training run"
+        )
 
 
 def _arrays(bundle: Bundle, config: ModelConfig) -> dict[str, NDArray[Any]]:
@@ -126,19 +132,19 @@ def _arrays(bundle: Bundle, config: ModelConfig) -> dict[str, NDArray[Any]]:
 
 
 def _refuse_unread(bundle: Bundle, read: set[str]) -> None:
-    """A layer or a gate that the options pass over. What the optimiser keeps lies below the variable's name."""
+    """Refuse layers that the options leave out. The optimiser's variables are named below the model's."""
     layers = [name for name in bundle.names() if name.startswith(("lm/CNN", "lm/RNN_"))]
     unread = [name for name in layers if not any(f"{name}/".startswith(f"{known}/") for known in read)]
     if unread:
-        raise ModelError(f"{bundle.prefix}: {unread[0]} is not in the options, which are of another model")
+        raise ModelError(f"{bundle.prefix}: {unread[0]} is not in the options, which belong to another model")
 
 
 def _variable(dataset: str, layers: int) -> str:
-    """The name that training gave what was published as that dataset."""
+    """The name of the variable that was published as that dataset."""
     cell = _CELL.fullmatch(dataset)
     if cell is None:
         return f"lm/{dataset}"
-    stack = f"multi_rnn_cell/cell_{cell[2]}/" if layers > 1 else ""  # one layer alone is no stack
+    stack = f"multi_rnn_cell/cell_{cell[2]}/" if layers > 1 else ""  # a single layer is not stacked
     return f"lm/{cell[1]}/rnn/{stack}lstm_cell/{_OF_CELL[cell[3]]}"
 
 
@@ -163,7 +169,7 @@ def _written(shape: Iterable[int | None]) -> str:
 
 
 def _read_softmax(bundle: Bundle, config: ModelConfig) -> Softmax:
-    # A word-id model may have been trained with its input table as output weights; then there is no other.
+    # A word-id model may use its input table as output weights; then there is no other.
     weight = _read(bundle, SOFTMAX if SOFTMAX in bundle else WORDS, (None, config.lstm.projection))
     bias = _read(bundle, BIAS, (len(weight),))
     return filled_softmax(torch.from_numpy(weight), torch.from_numpy(bias), config, str(bundle.prefix))

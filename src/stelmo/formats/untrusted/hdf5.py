@@ -1,9 +1,7 @@
-"""An HDF5 file from anywhere → arrays of the expected shape, or a refusal; and new files on disks that may fill up.
+"""An HDF5 file from anywhere → arrays of the expected shape, or a refusal. Does not know what a dataset means."""
 
-Knows no dataset's meaning.
-"""
-
-import io
+import math
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stelmo.errors import ModelError
+from stelmo.formats.untrusted.archives import most_unpacked
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
-MOST_COMPRESSED = 1100  # deflate cannot shrink further; a dataset that promises more is a trap for the memory
+MOST_CHUNKS = 1 << 20
+DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3  # numbers of HDF5's filters
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """The open file; it must be HDF5 and whole."""
+    """The open file, which must be complete HDF5."""
     import h5py
 
     if not path.is_file():
@@ -33,34 +33,43 @@ def opened(path: Path) -> Iterator[Any]:
     try:
         with h5py.File(path, "r") as file:
             yield file
-    except (OSError, RuntimeError, KeyError, ValueError) as problem:
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError, zlib.error) as problem:
         raise ModelError(f"{path}: damaged or truncated HDF5 ({_first_line(problem)}); copy it again") from None
 
 
 def read(file: Any, name: str, expected: tuple[int | None, ...]) -> NDArray[Any]:
-    """The numbers of one dataset, stored in this file and nowhere else. None in the shape: any length."""
+    """The numbers of one dataset, which must be stored in this file. None in the shape: any length."""
     where = f"{file.filename}: {name}"
     dataset = _dataset(file, name, where)
+    if dataset.shape is None:
+        raise ModelError(f"{where} has no shape and no numbers; the options say {_written(expected)}")
     if not _fits(dataset.shape, expected):
         raise ModelError(f"{where} has shape {dataset.shape}; the options say {_written(expected)}")
     if dataset.dtype.kind != "f" or dataset.dtype.itemsize > 8:
         raise ModelError(f"{where} holds {dataset.dtype}; weights are floating-point numbers")
-    if dataset.nbytes > MOST_COMPRESSED * dataset.id.get_storage_size():
-        raise ModelError(f"{where} promises {dataset.nbytes:,} bytes that the file does not hold")
+    _refuse_inflation(dataset, Path(file.filename).stat().st_size, where)
     return np.asarray(dataset[...], dataset.dtype.newbyteorder("="))
 
 
 def names(file: Any) -> list[str]:
-    """All datasets of the open file."""
+    """All datasets of the open file. Together they must not be far larger than the file."""
     import h5py
 
-    found: list[str] = []
-    file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
-    return found
+    found: dict[str, int] = {}
+
+    def visit(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            found[name] = item.nbytes if item.shape is not None else 0
+
+    file.visititems(visit)
+    size, numbers = Path(file.filename).stat().st_size, sum(found.values())
+    if numbers > most_unpacked(size):
+        raise ModelError(f"{file.filename}: says {numbers:,} bytes of numbers, which its {size:,} bytes do not hold")
+    return list(found)
 
 
 def contains(path: Path, name: str) -> bool:
-    """Whether the file has that entry; one that cannot be opened may have it, and is refused when read."""
+    """Whether the file has that entry. A file that cannot be opened counts, so that reading it reports the error."""
     try:
         with opened(path) as file:
             return name in file
@@ -76,15 +85,46 @@ def _dataset(file: Any, name: str, where: str) -> Any:
         path = "/".join(parts[:depth])
         link = file.get(path, getlink=True)
         if link is None:
-            raise ModelError(f"{where} is missing; the options belong to another file, or it is no biLM")
+            raise ModelError(f"{where} is missing; the options belong to another file, or this is not a biLM")
         if not isinstance(link, h5py.HardLink):
-            raise ModelError(f"{where} is a link to elsewhere; a model keeps its weights in its own file")
+            raise ModelError(f"{where} is a link; a model has its weights in its own file")
     found = file[name]
     if not isinstance(found, h5py.Dataset):
         raise ModelError(f"{where} is a group; expected a dataset")
     if found.external or found.is_virtual:
-        raise ModelError(f"{where} lies in another file; a model keeps its weights in its own file")
+        raise ModelError(f"{where} is stored in another file; a model has its weights in its own file")
     return found
+
+
+def _refuse_inflation(dataset: Any, file_size: int, where: str) -> None:
+    """Before memory is allocated: numbers that the file does not hold, and chunks that inflate to more than they say.
+
+    HDF5 inflates a chunk to its end, whatever size it should have, so chunks are inflated here first, up to that size.
+    """
+    stored = min(dataset.id.get_storage_size(), file_size)
+    chunk_bytes = math.prod(dataset.chunks or (0,)) * dataset.dtype.itemsize
+    chunks = math.prod(-(-size // chunk) for size, chunk in zip(dataset.shape, dataset.chunks or (), strict=False))
+    if max(dataset.nbytes, chunks * chunk_bytes) > most_unpacked(stored) or chunks > MOST_CHUNKS:
+        raise ModelError(f"{where} says {dataset.nbytes:,} bytes, which the file does not hold")
+    if dataset.chunks is None:
+        return
+    settings = dataset.id.get_create_plist()
+    filters = [settings.get_filter(number)[0] for number in range(settings.get_nfilters())]
+    if set(filters) - {DEFLATE, SHUFFLE, FLETCHER32} or filters.count(DEFLATE) > 1:
+        raise ModelError(f"{where} is compressed by the filters {filters}; only gzip is read, repack it (h5repack)")
+    if DEFLATE not in filters:
+        return
+    places: list[Any] = []
+    dataset.id.chunk_iter(places.append)
+    for place in places:
+        if place.size > file_size:
+            raise ModelError(f"{where} says {place.size:,} bytes, which the file does not hold")
+        mask, raw = dataset.id.read_direct_chunk(place.chunk_offset)
+        applied = [filter for number, filter in enumerate(filters) if not mask >> number & 1]
+        if DEFLATE in applied:
+            checksums = 4 * applied.count(FLETCHER32)  # bytes, inside or after the compressed ones
+            if len(zlib.decompressobj().decompress(raw, chunk_bytes + checksums + 1)) > chunk_bytes + checksums:
+                raise ModelError(f"{where} inflates to more than the {chunk_bytes:,} bytes of a chunk; refused")
 
 
 def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
@@ -97,82 +137,3 @@ def _written(shape: tuple[int | None, ...]) -> str:
 
 def _first_line(problem: Exception) -> str:
     return str(problem).split("\n")[0].strip("'\"")
-
-
-class NewFile:
-    """An HDF5 file being written. The HDF5 library crashes when it cannot write, so it is told that all is well, and
-    `check` and `close` raise what the disk said."""
-
-    def __init__(self, path: Path) -> None:
-        import h5py
-
-        self._disk = _Disk(path)
-        self.file = h5py.File(self._disk, "w")
-
-    def check(self) -> None:
-        if self._disk.refusal is not None:
-            raise self._disk.refusal
-
-    def close(self) -> None:
-        try:
-            self.file.close()
-        except (OSError, RuntimeError) as problem:
-            self._disk.refusal = self._disk.refusal or OSError(_first_line(problem))
-        self._disk.close()
-        self.check()
-
-    def __enter__(self) -> Any:
-        return self.file
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class _Disk(io.RawIOBase):
-    """A file that remembers the first refusal to write and takes everything from then on."""
-
-    def __init__(self, path: Path) -> None:
-        self._raw = path.open("w+b", buffering=0)
-        self.refusal: OSError | None = None
-
-    def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
-        try:
-            while self.refusal is None and data:
-                data = memoryview(data).cast("B")[self._raw.write(data) :]
-        except OSError as problem:
-            self.refusal = problem
-        return size
-
-    def truncate(self, size: int | None = None) -> int:
-        try:
-            return self._raw.truncate(size)
-        except OSError as problem:
-            self.refusal = self.refusal or problem
-            return size or 0
-
-    def readinto(self, buffer: Any) -> int:
-        found = self._raw.readinto(buffer) or 0
-        if self.refusal is not None:  # what was not written reads as zeros
-            memoryview(buffer).cast("B")[found:] = bytes(memoryview(buffer).nbytes - found)
-            return memoryview(buffer).nbytes
-        return found
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._raw.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._raw.tell()
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True

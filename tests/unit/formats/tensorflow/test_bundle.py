@@ -29,10 +29,10 @@ from hypothesis.extra import numpy as hnp
 
 from stelmo.errors import ModelError
 from stelmo.formats.tensorflow import crc as checksums
-from stelmo.formats.tensorflow import table as sstable
+from stelmo.formats.tensorflow import index as tensorindex
 from stelmo.formats.tensorflow.bundle import Bundle, latest_checkpoint, open_bundle
 
-FIXTURE = Path(__file__).parents[2] / "fixtures" / "bilm_tf_checkpoint"
+FIXTURE = Path(__file__).parents[3] / "fixtures" / "bilm_tf_checkpoint"
 BILM, KINDS = FIXTURE / "model.ckpt-3", FIXTURE / "sharded" / "kinds.ckpt-7"
 REFUSED = {"bfloat", "cut", "text"}
 
@@ -226,7 +226,7 @@ class TestCraftedFiles:
             (entry(FOUR, shape=shape(1 << 40)), r"has 4 bytes, \(1099511627776,\) needs 4398046511104"),
             (entry(FOUR, shape=shape(2)), "has 4 bytes"),
             (entry(b""), "has 0 bytes"),
-            (entry(FOUR, shape=shape(0, 1 << 61)), "beyond any memory"),
+            (entry(FOUR, shape=shape(0, 1 << 61)), "larger than any memory"),
             (entry(FOUR, shape=shape(*[1] * 33)), "33 dimensions"),
             (entry(FOUR, shape=message(2, number(3, 1))), "unknown"),
             (entry(FOUR, shape=shape(-1 % (1 << 64))), "at least 0"),
@@ -238,9 +238,9 @@ class TestCraftedFiles:
             (entry(b"wide") + number(6, 5), "checksum"),
             (message(1, b"x"), "a number of at least 0"),
             (b"\x0b", "wire type 3"),
-            (b"\x80" * 11, "no whole number"),
-            (b"\x12\x7f", "are wanted"),
-            (b"\x35\0", "are wanted"),
+            (b"\x80" * 11, "no complete number"),
+            (b"\x12\x7f", "are needed"),
+            (b"\x35\0", "are needed"),
         ],
     )
     def test_an_impossible_entry_is_refused_with_the_reason(self, tmp_path: Path, value: bytes, reason: str) -> None:
@@ -251,11 +251,11 @@ class TestCraftedFiles:
     @pytest.mark.parametrize(
         ("value", "reason"),
         [
-            (header(shards=0), "no shards"),
+            (header(shards=0), "says 0 shards"),
             (header(shards=1 << 40), "no such file"),
             (header(endianness=1), "little-endian"),
             (header(oldest_reader=2), "format 2"),
-            (b"\x08", "no whole number"),
+            (b"\x08", "no complete number"),
         ],
     )
     def test_an_impossible_header_is_refused_with_the_reason(self, tmp_path: Path, value: bytes, reason: str) -> None:
@@ -265,18 +265,18 @@ class TestCraftedFiles:
     @pytest.mark.parametrize(
         ("index", "reason"),
         [
-            (table([]), "has its header there"),
-            (table([(b"w", entry(FOUR))]), "has its header there"),
+            (table([]), "begins with its header"),
+            (table([(b"w", entry(FOUR))]), "begins with its header"),
             (table([(b"", header()), (b"w", entry(FOUR)), (b"w", entry(FOUR))]), "ascending"),
             (table([(b"", header()), (b"w", entry(FOUR)), (b"a", entry(FOUR))], per_block=1), "ascending"),
             (table([(b"", header()), (b"\xff", entry(FOUR))]), "not UTF-8"),
             (table([(b"", header()), (b"n" * 2000, entry(FOUR))]), "a name of"),
             (table([(b"", header()), (b"w", number(9, 1) * 50_000)], compression=1), "an entry of"),
             (table([(b"", header())], compression=2), "compression 2"),
-            (with_footer(b"", sealed(b"\0\0\0")), "are wanted"),
-            (with_footer(b"", sealed(b"\xff" * 8)), "are wanted"),
+            (with_footer(b"", sealed(b"\0\0\0")), "are needed"),
+            (with_footer(b"", sealed(b"\xff" * 8)), "are needed"),
             (with_footer(b"", sealed(b"\x05\0\0" + bytes(8))), "a name of"),
-            (with_footer(b"", sealed(block([(b"a", b"\0\x63")]))), "are wanted"),
+            (with_footer(b"", sealed(block([(b"a", b"\0\x63")]))), "are needed"),
         ],
     )
     def test_an_impossible_table_is_refused_with_the_reason(self, tmp_path: Path, index: bytes, reason: str) -> None:
@@ -287,11 +287,11 @@ class TestCraftedFiles:
         only = sealed(block([(b"", header())]))
         handle = varint(0) + varint(len(only) - 5)
         index = with_footer(only, sealed(block([(b"a", handle), (b"b", handle)])))
-        with pytest.raises(ModelError, match="begins within"):
+        with pytest.raises(ModelError, match="starts inside"):
             open_bundle(write(tmp_path / "m", index, [FOUR]))
 
     def test_names_beyond_reason_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sstable, "_MOST_NAMES", 2)
+        monkeypatch.setattr(tensorindex, "_MOST_NAMES", 2)
         with pytest.raises(ModelError, match="more than 2"):
             open_bundle(save(tmp_path / "m", {name: np.zeros(1, np.float32) for name in "abc"}))
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from stelmo.errors import ModelError
+from stelmo.formats.untrusted import pickles
 from stelmo.formats.untrusted.pickles import read_state
 
 NUMBERS = 1000  # small enough for a pickle to write it in two bytes, which the tests look for
@@ -148,10 +149,10 @@ def torch_is_not_asked(monkeypatch):
 @pytest.mark.usefixtures("torch_is_not_asked")
 def test_numbers_that_the_file_does_not_hold_are_refused_before_memory_is_asked_for(tmp_path):
     zipped = saved(tmp_path / "zip.pkl", {"weight": torch.zeros(NUMBERS)})
-    refused(rezipped(zipped, enlarged), "has 4,000 bytes, 4,398,046,511,104 are promised")
+    refused(rezipped(zipped, enlarged), "has 4,000 bytes, 4,398,046,511,104 are expected")
     older = saved(tmp_path / "older.pkl", {"weight": torch.zeros(NUMBERS)}, zipped=False)
     older.write_bytes(enlarged(older.read_bytes()))
-    refused(older, "4,398,046,511,.* are promised; the file is torn")
+    refused(older, "4,398,046,511,.* are expected; the file is damaged")
 
 
 @CONTAINERS
@@ -197,6 +198,62 @@ def test_a_very_deep_pickle_is_refused(tmp_path):
     refused(rezipped(saved(tmp_path / "state.pkl", {}), lambda _: lists), "holds a list")
     dicts = b"\x80\x02" + b"}X\x01\x00\x00\x00a" * 20_000 + b"}" + b"s" * 20_000 + b"."
     refused(rezipped(saved(tmp_path / "state.pkl", {}), lambda _: dicts), "can be trusted")
+
+
+# Files that would never end
+
+
+def nested(levels: int, between: bytes) -> bytes:
+    """() doubled again and again: each level is a tuple of the one before, twice; 2 ** levels nodes in all."""
+    doubled = b"".join(b"q" + bytes([n]) + b"h" + bytes([n]) + b"\x86" for n in range(levels))
+    return b"\x80\x02" + between.replace(b"NESTED", b")" + doubled) + b"."
+
+
+def with_state(path: Path, data: bytes, zipped: bool) -> Path:
+    """A file of torch.save whose state is that pickle."""
+    if zipped:
+        return rezipped(saved(path, {}), lambda _: data)
+    raw, empty = saved(path, {}, zipped=False).read_bytes(), b"\x80\x02}q\x00."
+    assert raw.count(empty) == 1
+    path.write_bytes(raw.replace(empty, data))
+    return path
+
+
+TEXT = b"X\x01\x00\x00\x00a"
+STORAGE = b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nKEYX\x03\x00\x00\x00cpuK\x01tQ"
+FLOATS = STORAGE.replace(b"KEY", TEXT)
+LONG = b"\x8a\xff" + b"\x7f" * 255
+
+
+@CONTAINERS
+@pytest.mark.usefixtures("torch_is_not_asked")
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (nested(60, b"}NESTEDNs"), "a tuple with more than 1,000 values"),
+        (nested(60, b"}(NESTEDNu"), "a tuple with more than 1,000 values"),
+        (nested(60, b"ccollections\nOrderedDict\n(](NESTEDNtatR"), "a tuple with more than 1,000 values"),
+        (nested(60, STORAGE.replace(b"KEY", b"NESTED")), "a tuple with more than 1,000 values"),
+        (nested(5, b"}NESTEDNs"), "tensors have names"),
+        (nested(0, b"ccollections\nOrderedDict\n(](K\x01NtatR"), "tensors have names"),
+        (nested(0, b"}" + TEXT + LONG + b"s"), "a number larger than any size"),
+        (
+            nested(
+                0, b"}" + TEXT + b"ctorch._utils\n_rebuild_tensor_v2\n(" + FLOATS + b"K\0(" + b"K\1" * 100 + b"tNtRs"
+            ),
+            "at most 64 numbers",
+        ),
+    ],
+    ids=["key", "keys", "items", "storage", "tuple as key", "number as key", "long number", "long shape"],
+)
+def test_a_pickle_that_takes_for_ever_is_refused_at_once(tmp_path, zipped, data, why):
+    refused(with_state(tmp_path / "state.pkl", data, zipped), why)
+
+
+@pytest.mark.usefixtures("torch_is_not_asked")
+def test_a_pickle_of_countless_instructions_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(pickles, "MOST_INSTRUCTIONS", 100)
+    refused(saved(tmp_path / "state.pkl", {str(n): torch.ones(1) for n in range(9)}), "more than 100 instructions")
 
 
 # Shapes of the state
@@ -257,7 +314,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path, zipped):
 def test_more_bytes_than_promised_are_refused_in_the_older_container(tmp_path):
     path = saved(tmp_path / "state.pkl", state_dict(), zipped=False)
     path.write_bytes(path.read_bytes() + b"more")
-    refused(path, "bytes, .* are promised")
+    refused(path, "bytes, .* are expected")
 
 
 def flipped(data: bytes, generator: random.Random) -> bytes:
