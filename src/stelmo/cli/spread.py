@@ -105,9 +105,9 @@ def merge(folders: Sequence[str], output: Path, overwrite: bool) -> None:
 
 def _write_on_ray(address: str, workers: int | None, job: Job) -> None:
     from stelmo.integrations import ray
-    from stelmo.jobs import spool
+    from stelmo.jobs import shared_folder
 
-    spool.refuse_output(job.output, job.overwrite)
+    shared_folder.refuse_output(job.output, job.overwrite)
     cores = None if workers is None else workers * (job.compute["threads"] or 1)
     with ray.cluster(address, cores), interruptible(), screen.progress("embedding", lambda: None) as advance:
         count = ray.embed_sentences(

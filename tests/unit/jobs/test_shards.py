@@ -153,14 +153,14 @@ def test_blocks_that_changed_places_are_noticed(parts, tmp_path):
     content = first.read_bytes()
     first.write_bytes(second.read_bytes())
     second.write_bytes(content)
-    with pytest.raises(DataError, match="not those of the text"):
+    with pytest.raises(DataError, match="do not match the text"):
         shards.merge([], tmp_path / "v.npz")
     assert not (tmp_path / "v.npz").exists()
 
 
 def test_a_folder_that_is_no_part_is_refused(tmp_path):
     (tmp_path / "odd").mkdir()
-    with pytest.raises(DataError, match="no finished part"):
+    with pytest.raises(DataError, match="not a finished shard"):
         shards.merge([tmp_path / "odd"], tmp_path / "v.npz")
     (tmp_path / "odd" / "part.json").write_text(json.dumps({"shard": 0}))
     with pytest.raises(DataError, match="shard"):
