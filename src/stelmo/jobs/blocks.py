@@ -85,9 +85,13 @@ def token_count(block: Iterable[Sentence]) -> int:
 # The working folder
 
 
+def working_folder_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.partial")
+
+
 def working_folder(path: Path, settings: dict[str, Any], overwrite: bool) -> Path:
     """The folder of finished blocks beside the output: new, or left by an interrupted run with the same settings."""
-    folder = path.with_name(f"{path.name}.partial")
+    folder = working_folder_of(path)
     note = folder / "settings.json"
     if note.is_file():
         differing = [name for name, value in json.loads(note.read_text()).items() if settings.get(name) != value]

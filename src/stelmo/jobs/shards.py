@@ -19,7 +19,7 @@ from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, DataError
 from stelmo.jobs import blocks, run
 from stelmo.jobs.blocks import Block, Totals
-from stelmo.jobs.run import Advance
+from stelmo.jobs.run import Advance, Embedded
 from stelmo.store import atomic, vectors
 from stelmo.text.formats import Sentence
 
@@ -59,6 +59,7 @@ class ShardNote(Settings):
 class Done(NamedTuple):
     folder: Path
     sentences: int  # of this shard
+    made: bool  # False: the same shard had already finished
 
 
 # One shard
@@ -79,6 +80,8 @@ def embed_shard(
     if model.settings.state == "carry":
         raise ConfigError("--shard: with state 'carry' a sentence depends on all before it; choose warm or fresh")
     used, shape = blocks.run_settings(model, settings), blocks.output_shape(model, settings)
+    if folder.exists() and not overwrite:
+        return _find_finished(model, sentences, settings, shard, folder)
     working = blocks.working_folder(folder, used, overwrite)
     totals, own = Totals(), 0
     with blocks.removed_if_empty(working):
@@ -94,15 +97,28 @@ def embed_shard(
             raise DataError(blocks.NO_SENTENCE)
     whole = {"blocks": totals.blocks, "sentences": totals.sentences, "text": totals.text()}
     _finish(working, folder, shard, ShardNote(shard=shard.number, of=shard.of, settings=used, shape=shape, **whole))
-    return Done(folder, own)
+    return Done(folder, own, True)
 
 
 def refuse_output(path: Path, shard: Shard, overwrite: bool) -> Path:
     """Refuse a path that cannot be written, before any work → the folder of the shard."""
     vectors.writer_for(path)
     folder = path.with_name(f"{path.name}.{shard.number}-of-{shard.of}")
-    atomic.refuse_existing(folder, overwrite)
+    atomic.refuse_existing(folder, overwrite or (folder / NOTE).is_file())
     return folder
+
+
+def _find_finished(
+    model: Model, sentences: Iterable[Sentence], settings: OutputSettings, shard: Shard, folder: Path
+) -> Done:
+    """The existing folder, if it is the shard of the same text and settings; any other is refused."""
+    note, totals, own = _read_note(folder), Totals(), 0
+    if note.settings == json.loads(json.dumps(blocks.run_settings(model, settings))):
+        for number, block in enumerate(blocks.cut(model, sentences, settings)):
+            totals.add(block)
+            own += len(block) if shard.owns(number) else 0
+    atomic.refuse_existing(folder, (note.shard, note.of, note.text) == (*shard, totals.text()))
+    return Done(folder, own, False)
 
 
 def _finish(working: Path, folder: Path, shard: Shard, note: ShardNote) -> None:
@@ -120,19 +136,22 @@ def _finish(working: Path, folder: Path, shard: Shard, note: ShardNote) -> None:
 # All shards
 
 
-def merge(folders: Sequence[Path], path: Path, *, overwrite: bool = False) -> int:
-    """Finished shards → the file that a single run writes; returns the number of sentences. The folders are kept."""
+def merge(folders: Sequence[Path], path: Path, *, overwrite: bool = False) -> Embedded:
+    """Finished shards → the file that a single run writes, unless it exists already. The folders are kept."""
     writer_class = run.refuse_output(path, overwrite)
     note, files = _all_blocks(folders or _find_shards(path))
+    if path.exists() and not overwrite:
+        run.refuse_unfinished(path, note.settings, note.text)
+        return Embedded(note.sentences, False)
+    atomic.remove_dead_drafts(path)
     totals = Totals()
-    with (
-        atomic.new_file(path, overwrite) as draft,
-        vectors.writing(draft, writer_class, note.shape, note.settings) as writer,
-    ):
-        count = run.write_blocks(_read_blocks(files, totals), writer)
-        if totals.text() != note.text:
-            raise DataError(f"{files[0].parent}: the blocks do not match the text in {NOTE}; run the shards again")
-    return count
+    with atomic.new_file(path, overwrite) as draft:
+        with vectors.writing(draft, writer_class, note.shape, note.settings) as writer:
+            run.write_blocks(map(_read_block, files), writer, totals)
+            if totals.text() != note.text:
+                raise DataError(f"{files[0].parent}: the blocks do not match the text in {NOTE}; run the shards again")
+        run.write_note(path, draft, note.settings, note.text)
+    return Embedded(totals.sentences, True)
 
 
 def _find_shards(path: Path) -> list[Path]:
@@ -189,11 +208,8 @@ def _compared(one: ShardNote, other: ShardNote) -> Iterator[tuple[str, object, o
     yield "shape", one.shape, other.shape
 
 
-def _read_blocks(files: Iterable[Path], totals: Totals) -> Iterator[Block]:
-    for file in files:
-        try:
-            block = blocks.read(file)
-        except (OSError, ValueError, KeyError, BadZipFile) as problem:
-            raise DataError(f"{file}: damaged ({problem}); delete its folder and run the shard again") from None
-        totals.add(block.sentences)
-        yield block
+def _read_block(file: Path) -> Block:
+    try:
+        return blocks.read(file)
+    except (OSError, ValueError, KeyError, BadZipFile) as problem:
+        raise DataError(f"{file}: damaged ({problem}); delete its folder and run the shard again") from None

@@ -2,7 +2,9 @@
 
 import errno
 import os
+import re
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -76,13 +78,39 @@ def remove(path: Path) -> None:
 
 
 def _make_file(path: Path) -> Path:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=f".partial{path.suffix}", dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=_prefix(path), suffix=f".partial{path.suffix}", dir=path.parent)
     os.close(handle)
     return _readable(Path(name), 0o666)
 
 
 def _make_folder(path: Path) -> Path:
-    return _readable(Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)), 0o777)
+    return _readable(Path(tempfile.mkdtemp(prefix=_prefix(path), suffix=".partial", dir=path.parent)), 0o777)
+
+
+def _prefix(path: Path) -> str:
+    """Names the process that writes the draft."""
+    return f".{path.name}.{socket.gethostname()}-{os.getpid()}-"
+
+
+def remove_dead_drafts(path: Path) -> None:
+    """Delete drafts of `path` left by processes of this machine that were killed."""
+    if os.name != "posix":  # elsewhere, asking whether a process is alive can end it
+        return
+    ours = re.compile(rf"{re.escape(f'.{path.name}.{socket.gethostname()}-')}(\d+)-[^-]*\.partial.*", re.DOTALL)
+    for entry in path.absolute().parent.iterdir():
+        found = ours.fullmatch(entry.name)
+        if found and not _is_alive(int(found[1])):
+            remove(entry)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # it belongs to another user
+        return True
+    return True
 
 
 def _readable(path: Path, mode: int) -> Path:

@@ -16,7 +16,7 @@ def values(path: Path) -> Iterator[tuple[int, Any]]:
     try:
         with parquet.ParquetFile(path) as file:
             column = column_of(file.schema_arrow.names, str(path))
-            yield from enumerate(_column(file, column), 1)
+            yield from enumerate(_column(file, column, str(path)), 1)
     except (pa.ArrowException, OSError) as problem:
         reason = str(problem).split("\n")[0]
         raise DataError(f"{path}: cannot be read as Parquet ({reason})") from None
@@ -31,6 +31,12 @@ def column_of(names: list[str], where: str, wanted: str | None = None) -> str:
     raise DataError(f"{where}: no column {expected}; it has {', '.join(names[:8]) or 'none'}")
 
 
-def _column(file: Any, name: str) -> Iterator[Any]:
+def _column(file: Any, name: str, where: str) -> Iterator[Any]:
+    row = 0
     for batch in file.iter_batches(1024, columns=[name]):
-        yield from batch.column(0).to_pylist()
+        for value in batch.column(0):
+            row += 1
+            try:
+                yield value.as_py()
+            except UnicodeDecodeError as problem:
+                raise DataError(f"{where}: row {row}, column {name}: not UTF-8 ({problem.reason})") from None

@@ -72,8 +72,9 @@ class Hdf5Writer(VectorWriter):
 
 
 def refuse_as_key(sentence: str, where: str) -> None:
-    """What HDF5 cannot have as a name: a slash makes groups of it, a lone dot is the file itself."""
-    if not sentence or sentence == "." or "/" in sentence or "\0" in sentence:
+    """Refuse what HDF5 cannot use as a name: a slash makes groups, a dot is the file itself, UTF-8 is required."""
+    plain = sentence.encode("utf-8", "ignore").decode() == sentence  # false for a lone surrogate
+    if not sentence or sentence == "." or "/" in sentence or "\0" in sentence or not plain:
         raise DataError(f"{where}: HDF5 has no key {sentence!r:.60}; leave use_sentence_keys out")
 
 

@@ -1,5 +1,7 @@
 """Sentences → blocks of about as many tokens."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +20,7 @@ def test_blocks_concatenate_to_the_sentences(found, tokens, multiple):
 @given(sentences, st.integers(1, 20))
 def test_a_block_is_full_but_has_no_more_tokens_than_allowed(found, tokens):
     blocks = list(cut.by_tokens(found, tokens, len))
-    for block, following in zip(blocks, blocks[1:], strict=False):
+    for block, following in pairwise(blocks):
         assert sum(map(len, block)) <= tokens or len(block) == 1
         assert sum(len(sentence) + 1 for sentence in block) + len(following[0]) > tokens
 
