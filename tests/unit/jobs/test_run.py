@@ -203,11 +203,18 @@ def test_a_finished_run_that_is_repeated_does_nothing(ending, tmp_path):
 
 
 def test_a_run_killed_after_its_output_is_complete_is_finished(tmp_path, monkeypatch):
+    original = run.atomic.remove
+
+    def killed(path):
+        if path.name == "v.npz.partial" and (tmp_path / "v.npz").exists():
+            raise PulledPlugError
+        original(path)
+
     with monkeypatch.context() as patch:
-        patch.setattr(run.atomic, "remove", lambda path: (_ for _ in ()).throw(PulledPlugError))
+        patch.setattr(run.atomic, "remove", killed)
         with pytest.raises(PulledPlugError):
             embed(tmp_path / "v.npz")
-    (tmp_path / "v.npz.partial").mkdir(exist_ok=True)
+    assert list((tmp_path / "v.npz.partial").glob("*.npz"))
     assert embed(tmp_path / "v.npz") == (len(SENTENCES), False)
     assert not (tmp_path / "v.npz.partial").exists()
 
@@ -257,6 +264,13 @@ def test_drafts_of_killed_processes_are_removed_and_those_of_others_are_not(tmp_
 def test_an_unknown_ending_is_refused_before_any_work(tmp_path):
     with pytest.raises(ConfigError, match=r"'\.txt'"):
         embed(tmp_path / "v.txt", sentences=interrupted(0))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("token", ["\ud800", "a/b", ".", "\0"])
+def test_a_sentence_that_cannot_be_a_key_is_refused_and_leaves_nothing(token, tmp_path):
+    with pytest.raises(DataError, match=r"corpus\.txt:1: HDF5"):
+        embed(tmp_path / "v.hdf5", OutputSettings(use_sentence_keys=True), [Sentence([token], "corpus.txt", 1)])
     assert list(tmp_path.iterdir()) == []
 
 
