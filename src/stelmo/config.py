@@ -160,6 +160,12 @@ class OutputSettings(Settings):
         return "sentence" if self.sentence_vectors else "word"
 
 
+class ReadSettings(Settings):
+    """How text files are read."""
+
+    line_bytes: Positive = Field(256 * 2**20, description="bytes of the longest line that is accepted")
+
+
 class PrepareSettings(Settings):
     """How text becomes a corpus to train on; together with the files, all that decides its bytes."""
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from stelmo.corpus import folder as shards
-from stelmo.corpus import manifest
 from stelmo.errors import DataError, ModelError
 from stelmo.formats import models
 from stelmo.formats.untrusted import hdf5
@@ -24,8 +23,8 @@ def describe(path: Path) -> Lines:
         return uses.describe(path)
     if layers.recognises(path):
         return layers.describe(path)
-    if manifest.recognises(path):
-        return manifest.describe(shards.read(path).manifest)
+    if shards.recognises(path):
+        return shards.describe(shards.read(path).manifest)
     if runs.recognises(path):
         return runs.describe(path)
     reader = _VECTOR_FILES.get(path.suffix) if path.is_file() else None

@@ -12,7 +12,7 @@ from stelmo.config import PrepareSettings, help_of, parse
 from stelmo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from stelmo.corpus.manifest import Manifest
+    from stelmo.corpus.folder import Manifest
     from stelmo.corpus.prepare import Prepared
 
 EXAMPLE = "Example: `stelmo prepare texts/ more.txt.xz --to corpus --size 50000`"
@@ -68,7 +68,7 @@ def _cores() -> int:
 
 
 def _report(folder: Path, done: "Prepared") -> None:
-    from stelmo.corpus.manifest import describe
+    from stelmo.corpus.folder import describe
 
     if not done.made:
         screen.note(f"{folder} is there already, made of the same files with the same settings; nothing to do")

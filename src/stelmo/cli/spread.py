@@ -77,8 +77,9 @@ def _write_here(job: Job) -> None:
     run.refuse_output(job.output, job.overwrite)
     model = loaded(job.model, **job.compute)
     with interruptible(), screen.progress("embedding", job.found.fraction) as advance:
-        count = run.embed_to_file(model, job.found, job.output, job.settings, overwrite=job.overwrite, advance=advance)
-    typer.echo(f"{job.output}: {count:,} sentences, {model.config.width} numbers a {job.settings.unit}")
+        done = run.embed_to_file(model, job.found, job.output, job.settings, overwrite=job.overwrite, advance=advance)
+    _note_finished(job.output, done.made)
+    typer.echo(f"{job.output}: {done.sentences:,} sentences, {model.config.width} numbers a {job.settings.unit}")
 
 
 def _write_shard(text: str, job: Job) -> None:
@@ -91,6 +92,7 @@ def _write_shard(text: str, job: Job) -> None:
         done = shards.embed_shard(
             model, job.found, job.output, job.settings, shard, overwrite=job.overwrite, advance=advance
         )
+    _note_finished(done.folder, done.made)
     typer.echo(
         f"{done.folder}: {done.sentences:,} sentences; with all {shard.of} parts: stelmo embed --merge -o {job.output}"
     )
@@ -99,15 +101,21 @@ def _write_shard(text: str, job: Job) -> None:
 def merge(folders: Sequence[str], output: Path, overwrite: bool) -> None:
     from stelmo.jobs import shards
 
-    count = shards.merge([Path(folder) for folder in folders], output, overwrite=overwrite)
-    typer.echo(f"{output}: {count:,} sentences; the parts are not needed any more")
+    done = shards.merge([Path(folder) for folder in folders], output, overwrite=overwrite)
+    _note_finished(output, done.made)
+    typer.echo(f"{output}: {done.sentences:,} sentences; the parts are not needed any more")
+
+
+def _note_finished(output: Path, made: bool) -> None:
+    if not made:
+        screen.note(f"{output} is finished already, from the same text with the same settings; nothing to do")
 
 
 def _write_on_ray(address: str, workers: int | None, job: Job) -> None:
     from stelmo.integrations import ray
-    from stelmo.jobs import spool
+    from stelmo.jobs import shared_folder
 
-    spool.refuse_output(job.output, job.overwrite)
+    shared_folder.refuse_output(job.output, job.overwrite)
     cores = None if workers is None else workers * (job.compute["threads"] or 1)
     with ray.cluster(address, cores), interruptible(), screen.progress("embedding", lambda: None) as advance:
         count = ray.embed_sentences(

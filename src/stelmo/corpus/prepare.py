@@ -1,8 +1,8 @@
-"""Text files → a corpus folder, in parallel, going on where it was interrupted. Knows no verb.
+"""Text files → a corpus folder, in parallel. An interrupted run resumes when it is started again.
 
-1. Every chunk of lines is tokenised and numbered by itself, and kept in DIR.partial.
-2. The chunks' words are counted together: types, vocabulary, the held-out part.
-3. The chunks are renumbered and written end to end; the folder takes its place when it is whole.
+1. Every chunk of lines is tokenised and numbered separately, and kept in DIR.partial.
+2. The words of all chunks are counted: types, vocabulary, the held-out part.
+3. The chunks are renumbered and concatenated; the folder gets its final name when it is complete.
 """
 
 import multiprocessing
@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stelmo.config import PrepareSettings
-from stelmo.corpus import chunk_files as chunks
-from stelmo.corpus import folder as shards
+from stelmo.corpus import chunks
+from stelmo.corpus import folder as corpus_folder
 from stelmo.corpus.assemble import Advance, Progress, assemble
-from stelmo.corpus.chunks import Lines, Text, identity_of, number_words
-from stelmo.corpus.manifest import Manifest
-from stelmo.corpus.recipe import recipe_of, standing
+from stelmo.corpus.chunks import identity_of, number_words
+from stelmo.corpus.folder import SPLITS, InputFile, Manifest, Recipe
+from stelmo.corpus.inputs import ChunkReader, Lines, describe_input, find_inputs
 from stelmo.errors import OutputError, StelmoError
 from stelmo.store import atomic
 
-_OURS = (".npz", ".partial", "corpus")  # in the working folder
+_OWN_ENDINGS = (".npz", ".partial", "corpus")  # of our files in the working folder
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def silent(label: str, fraction: Callable[[], float | None]) -> Iterator[Advance
 
 class Prepared(NamedTuple):
     manifest: Manifest
-    made: bool  # False: it was there already
+    made: bool  # False: the folder existed already
 
 
 def prepare(
@@ -49,20 +49,23 @@ def prepare(
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> Prepared:
-    """Make the corpus folder, unless the same files and settings have made it before."""
+    """Make the corpus folder, unless it was already made from the same files with the same settings."""
     work = folder.absolute().with_name(f"{folder.absolute().name}.partial")
-    recipe = recipe_of(inputs, settings, (folder, work))
-    if (there := standing(folder, recipe, overwrite)) is not None:
-        return Prepared(there, False)
-    vocabulary = None if settings.vocabulary is None else shards.read_vocabulary(Path(settings.vocabulary))
+    given = None if settings.vocabulary is None else Path(settings.vocabulary)
+    files = find_inputs(inputs, (folder, work))
+    recipe = Recipe(settings, files, None if given is None else describe_input(given))
+    if (finished := _find_finished(folder, recipe, overwrite)) is not None:
+        return Prepared(finished, False)
+    vocabulary = None if given is None else corpus_folder.read_vocabulary(given)
     _open_working_folder(work)
-    text = Text([file.name for file in recipe.inputs], [file.bytes for file in recipe.inputs], settings.format)
+    text = ChunkReader(files, settings.format)
     try:
         with progress("tokenising", text.fraction) as advance:
-            finished = list(_finished_chunks(text, work, settings, processes, advance))
-        manifest = assemble(finished, work / "corpus", recipe, vocabulary, progress)
+            done = list(_finished_chunks(text, work, settings, processes, advance))
+        manifest = assemble(done, work / "corpus", recipe, vocabulary, progress)
     except StelmoError:
-        _remove_if_nothing_is_finished(work)
+        if not any(work.glob("*.npz")):
+            atomic.remove(work)
         raise
     atomic.remove(folder)
     (work / "corpus").replace(folder)
@@ -70,46 +73,87 @@ def prepare(
     return Prepared(manifest, True)
 
 
+# What exists already
+
+
+def _find_finished(folder: Path, recipe: Recipe, overwrite: bool) -> Manifest | None:
+    """The corpus made by the same recipe, if it exists; anything else in its place is refused."""
+    if not folder.absolute().parent.is_dir():
+        raise OutputError(f"{folder}: the folder {folder.parent} does not exist; create it first")
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return None
+    if not corpus_folder.recognises(folder):
+        raise OutputError(f"{folder} exists and is not a corpus; choose another name")
+    if overwrite:
+        ours = ("manifest.json", "vocab.txt", "types.", "targets.npy", *(f"{split}-" for split in SPLITS))
+        lost = sorted(path.name for path in folder.iterdir() if not path.name.startswith(ours))
+        if lost:
+            raise OutputError(f"{folder}: overwriting would delete {', '.join(lost[:3])}; choose another folder")
+        return None
+    manifest = corpus_folder.read(folder).manifest
+    different = _differences(manifest.recipe, recipe)
+    if different:
+        raise OutputError(f"{folder} was made with {different}; choose another name or allow overwriting (--overwrite)")
+    return manifest
+
+
+def _differences(old: Recipe, new: Recipe) -> str:
+    """A description of how the recipes differ; empty if they do not."""
+    before, after = old.settings.model_dump(), new.settings.model_dump()
+    found = [f"{name} {before[name]}, not {after[name]}" for name in after if after[name] != before[name]]
+    if old.vocabulary_file != new.vocabulary_file and before["vocabulary"] == after["vocabulary"]:
+        found.append("an earlier version of the vocabulary file")
+    if old.inputs != new.inputs:
+        names = _different_inputs(old.inputs, new.inputs)
+        found.append(f"other inputs ({', '.join(names[:3])}{' …' if len(names) > 3 else ''})")
+    return "; ".join(found)
+
+
+def _different_inputs(old: Sequence[InputFile], new: Sequence[InputFile]) -> list[str]:
+    more_or_fewer = {file.name for file in old} ^ {file.name for file in new}
+    return sorted(more_or_fewer) or [file.name for file in new if file not in old] or ["in another order"]
+
+
 def _open_working_folder(work: Path) -> None:
-    """The folder of finished chunks beside the output, empty or left by an interrupted run."""
-    foreign = [path.name for path in work.iterdir() if not path.name.endswith(_OURS)] if work.is_dir() else []
+    """The folder of finished chunks beside the output: new, or left by an interrupted run."""
+    foreign = [path.name for path in work.iterdir() if not path.name.endswith(_OWN_ENDINGS)] if work.is_dir() else []
     if foreign:
-        raise OutputError(f"{work} is to hold unfinished work, but has {foreign[0]}; choose another name")
+        raise OutputError(
+            f"{work} is needed for unfinished work but contains {foreign[0]}; choose another output folder"
+        )
     try:
         work.mkdir(exist_ok=True)
     except OSError as problem:
         raise OutputError(f"{work}: {atomic.reason(problem)}") from problem
 
 
-def _remove_if_nothing_is_finished(work: Path) -> None:
-    if not any(work.glob("*.npz")):
-        atomic.remove(work)
+# Chunks in parallel
 
 
 def _finished_chunks(
     text: Iterable[Lines], work: Path, settings: PrepareSettings, processes: int, advance: Advance
 ) -> Iterator[Path]:
-    """The files of all chunks, in order, made where an earlier run has not left them."""
+    """The files of all chunks, in order; chunks finished by an earlier run are reused."""
+
+    def first_finished() -> Path:
+        path, future = waiting.popleft()
+        advance(future.result())
+        return path
+
     with _workers(processes) as submit:
         waiting: deque[tuple[Path, Future[int]]] = deque()
         for number, lines in enumerate(text):
             path = work / f"{number:06d}.npz"
             waiting.append((path, submit(_make_chunk, path, lines, settings)))
-            while len(waiting) > 2 * processes:  # all that memory holds of the text
-                yield _result(waiting, advance)
+            while len(waiting) > 2 * processes:  # limits the text held in memory
+                yield first_finished()
         while waiting:
-            yield _result(waiting, advance)
-
-
-def _result(waiting: "deque[tuple[Path, Future[int]]]", advance: Advance) -> Path:
-    path, future = waiting.popleft()
-    advance(future.result())
-    return path
+            yield first_finished()
 
 
 def _make_chunk(path: Path, lines: Lines, settings: PrepareSettings) -> int:
-    """In a worker: the tokens of the chunk."""
-    chunk = chunks.left(path, identity_of(lines, settings))
+    """Runs in a worker; returns the number of tokens."""
+    chunk = chunks.read_finished(path, identity_of(lines, settings))
     if chunk is None:
         chunk = number_words(lines, settings)
         chunks.write(chunk, path)
@@ -118,32 +162,32 @@ def _make_chunk(path: Path, lines: Lines, settings: PrepareSettings) -> int:
 
 @contextmanager
 def _workers(processes: int) -> Iterator[Callable[..., Future[int]]]:
-    """What takes a function and its arguments: a pool, or this very process."""
+    """A `submit` function: of a process pool or, for one process, of this process."""
     if processes == 1:
-        yield _done_here
+        yield _run_here
         return
-    # Spawned: a fork of a process with threads, as torch has them, may hang.
+    # Spawned, because a forked process can hang if its parent has threads, as torch does.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, initializer=_end_with_parent)
     try:
         yield pool.submit
     except BrokenProcessPool:
         raise OutputError(
-            "a worker died, perhaps for want of memory; the same command goes on where it stopped, "
-            "with fewer --processes in less memory"
+            "a worker died, possibly because memory ran out; run the same command again to resume, "
+            "with fewer --processes to use less memory"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _done_here(work: Callable[..., int], *arguments: Any) -> Future[int]:
+def _run_here(work: Callable[..., int], *arguments: Any) -> Future[int]:
     future: Future[int] = Future()
     future.set_result(work(*arguments))
     return future
 
 
 def _end_with_parent() -> None:
-    """A worker outlives neither an interrupt, which its parent reports, nor the parent's sudden death."""
+    """A worker ignores Ctrl-C, which its parent handles, and ends when its parent dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None

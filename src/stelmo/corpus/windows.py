@@ -1,11 +1,11 @@
-"""Sentences → endless rows of words, cut into windows. Knows no files and no vocabulary.
+"""Sentences → endless rows of words, cut into windows. Reads no files and knows no vocabulary.
 
-A row reads one sentence after another; both directions read the same ones, so that a step has few distinct words:
+A row reads one sentence after another. Both directions read the same sentences, so a step has few distinct words:
 
   forward    inputs <S> w1 … wn      targets w1 … wn </S>
   backward   inputs </S> wn … w1     targets wn … w1 <S>
 
-K sentences looked at for a window, T steps, B rows of this process, R rows of all processes.
+K sentences considered for a window, T steps, B rows of this process, R rows of all processes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 
 class Sentences:
-    """The sentences of several shards, numbered through; a shard is (types end to end, end of each sentence)."""
+    """The sentences of several shards, numbered consecutively; a shard is (all types, end of each sentence)."""
 
     def __init__(self, shards: Sequence[tuple[NDArray[np.uint32], Ints]]) -> None:
         self._shards = tuple(shards)
@@ -35,7 +35,7 @@ class Sentences:
 
     @property
     def tokens(self) -> int:
-        """Words, without the markers."""
+        """Number of words, without the markers."""
         return int(self._first_places[-1])
 
     def __getitem__(self, number: int) -> Ints:
@@ -46,7 +46,7 @@ class Sentences:
         return self.types(np.arange(starts[0], starts[0] + lengths[0]))
 
     def spans(self, numbers: Ints) -> tuple[Ints, Ints]:
-        """The place of the first word, and the length, of each of these sentences."""
+        """The position of the first word and the length of each of these sentences."""
         starts, ends = np.empty_like(numbers), np.empty_like(numbers)
         shard_of = np.searchsorted(self._first_sentences, numbers, "right") - 1
         for shard, (_, ends_S) in enumerate(self._shards):
@@ -57,7 +57,7 @@ class Sentences:
         return starts, ends - starts
 
     def types(self, places: Ints) -> Ints:
-        """The words at these places, counted through all shards."""
+        """The words at these positions, counted over all shards."""
         found = np.empty_like(places)
         shard_of = np.searchsorted(self._first_places, places, "right") - 1
         for shard, (types_N, _) in enumerate(self._shards):
@@ -74,37 +74,40 @@ class Window(NamedTuple):
 
 
 class Streams:
-    """Rows `rows` of `of`. Row r reads the sentences at places r, r + R, r + 2R … of a shuffle seeded by (seed, epoch):
-    a function of (seed, R, r), whatever process reads it. Sentences straddle windows."""
+    """The rows `rows` of a batch of `of` rows. A sentence can extend over several windows.
+
+    Row r reads the sentences at positions r, r + R, r + 2R … of a shuffle seeded by (seed, epoch), so what it reads is
+    a function of (seed, R, r) and does not depend on the process that reads it.
+    """
 
     def __init__(self, sentences: Sentences, *, rows: range, of: int, seed: int, position: Ints | None = None) -> None:
         if len(sentences) < of:
             raise DataError(
                 f"{len(sentences)} sentences for a batch of {of} rows; "
-                "each row reads its own, so take a smaller batch or more text"
+                "each row reads its own, so use a smaller batch or more text"
             )
         if not len(rows) or rows[0] < 0 or rows[-1] >= of:
-            raise ValueError(f"{rows} are not rows of {of}")
+            raise ValueError(f"{rows} is not a range of rows below {of}")
         self._sentences, self._seed, self._of = sentences, seed, of
         self._rows_B = np.array(rows, np.int64)
-        self._shares_B = (len(sentences) - self._rows_B + of - 1) // of  # sentences of each row in an epoch
+        self._shares_B = (len(sentences) - self._rows_B + of - 1) // of  # sentences per row in an epoch
         self._position_B3 = np.zeros((len(rows), 3), np.int64) if position is None else self._checked(position)
 
     @property
     def position(self) -> Ints:
-        """(B, 3) epoch, sentences of it that the row has finished, steps into the next: all that is to be kept."""
+        """(B, 3) epoch, sentences of it that the row has finished, steps into the next: the complete state."""
         return self._position_B3.copy()
 
     @property
     def epochs(self) -> float:
-        """How often the rows have read their sentences, on average; only whole sentences count."""
+        """How often the rows have read their sentences on average, counting whole sentences."""
         epochs_B, indices_B, _ = self._position_B3.T
         return float((epochs_B + indices_B / self._shares_B).mean())
 
     def next(self, steps: int) -> Window:
-        """The window that follows."""
+        """The next window."""
         epochs_B, indices_B, offsets_B = self._position_B3.T
-        # A sentence has a word or more, and takes a step more than words: so many are enough.
+        # A sentence of n ≥ 1 words takes n + 1 ≥ 2 steps, so no more sentences than this are needed.
         ahead_BK = indices_B[:, None] + np.arange(steps // 2 + 1)
         epochs_BK = epochs_B[:, None] + ahead_BK // self._shares_B[:, None]
         places_BK = self._rows_B[:, None] + self._of * (ahead_BK % self._shares_B[:, None])
@@ -123,16 +126,20 @@ class Streams:
     def _checked(self, position: Ints) -> Ints:
         position = np.array(position, np.int64)
         if position.shape != (len(self._rows_B), 3):
-            raise DataError(f"a position of shape {position.shape}; {len(self._rows_B)} rows have 3 numbers each")
+            raise DataError(
+                f"a position of shape {position.shape}; expected 3 numbers for each of {len(self._rows_B)} rows"
+            )
         if (position < 0).any() or (position[:, 1] >= self._shares_B).any():
-            raise DataError("a position beyond the corpus; it belongs to another corpus or another number of rows")
+            raise DataError(
+                "the position lies outside the corpus; it belongs to another corpus or another number of rows"
+            )
         return position
 
 
 def held_out(sentences: Sentences, *, rows: int, steps: int) -> Iterator[tuple[Window, NDArray[np.bool_]]]:
-    """All sentences once, in windows with a mask (T, B) of the cells that count; row r reads sentences r, r + rows …
+    """All sentences once, as windows with a mask (T, B) of the valid cells; row r reads sentences r, r + rows …
 
-    Masked cells hold <S>. Every row has a whole number of windows, the same for all.
+    Masked cells hold <S>. All rows have the same whole number of windows.
     """
     rows_B = np.arange(rows)
     finished_B, offsets_B = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
@@ -151,7 +158,7 @@ def held_out(sentences: Sentences, *, rows: int, steps: int) -> Iterator[tuple[W
 
 
 class _Cells(NamedTuple):
-    """Which step of which of the K sentences each cell of a window is, and where the window after it begins."""
+    """For each cell of a window, the sentence (of K) and the step in it; and where the next window begins."""
 
     sentence_BT: Ints
     step_BT: Ints
@@ -161,7 +168,7 @@ class _Cells(NamedTuple):
 
 def _cells(lengths_BK: Ints, offsets_B: Ints, steps: int) -> _Cells:
     ends_BK = np.cumsum(lengths_BK + 1, 1)
-    time_BT = offsets_B[:, None] + np.arange(steps + 1)  # since the begin of the first sentence; one step more
+    time_BT = offsets_B[:, None] + np.arange(steps + 1)  # since the start of the first sentence; one extra step
     sentence_BT = (time_BT[:, :, None] >= ends_BK[:, None, :]).sum(2)
     begins_BK = np.concatenate((np.zeros_like(ends_BK[:, :1]), ends_BK), 1)
     step_BT = time_BT - np.take_along_axis(begins_BK, sentence_BT, 1)
@@ -174,7 +181,7 @@ def _window(sentences: Sentences, starts_BK: Ints, lengths_BK: Ints, cells: _Cel
     step_TB = cells.step_BT.T
     first, last = step_TB == 0, step_TB == length_TB
     words_4TB = sentences.types(
-        # Where a marker stands, any word is looked up and thrown away.
+        # At a marker, an arbitrary word is looked up and discarded.
         start_TB
         + np.stack(
             (

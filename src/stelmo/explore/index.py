@@ -4,7 +4,7 @@ N uses, L layers (L+1 with layer 0), T tokens, D width.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from stelmo.errors import ConfigError, DataError
 from stelmo.jobs.run import Advance
 from stelmo.store import uses as store
 from stelmo.store.uses import Manifest, Sentence, UseFolder
+from stelmo.text import cut
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
@@ -153,7 +154,7 @@ def build(
     store.prepare(path, _manifest(model))
     with store.writing(path) as writer:
         choice = _Choice(writer.found, words, per_word)
-        for block in _blocks(sentences, block_tokens):
+        for block in cut.by_tokens(sentences, block_tokens, len):
             chosen = [sentence for sentence in map(choice.of, checked(block)) if sentence.positions]
             if chosen:
                 writer.add(chosen, _layers(model, chosen))
@@ -227,20 +228,6 @@ def _refuse_carry(policy: StatePolicy) -> None:
     choose("state", policy, STATES)
     if policy == "carry":
         raise ConfigError("index: under state 'carry' a use depends on the sentences before; load with warm or fresh")
-
-
-def _blocks(sentences: Iterable[Sequence[str]], tokens: int) -> Iterator[list[Sequence[str]]]:
-    """Sentences with about so many tokens together."""
-    block: list[Sequence[str]] = []
-    size = 0
-    for sentence in sentences:
-        block.append(sentence)
-        size += len(sentence) + 1  # an empty sentence takes room, too
-        if size >= tokens:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block
 
 
 def _layers(model: Model, sentences: Sequence[Sentence]) -> Array:

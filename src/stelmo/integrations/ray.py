@@ -21,7 +21,7 @@ from stelmo import errors
 from stelmo.config import OutputSettings, parse
 from stelmo.embed.load import load
 from stelmo.errors import ConfigError, DataError, StelmoError
-from stelmo.jobs import spool, work
+from stelmo.jobs import blocks, shared_folder
 from stelmo.jobs.run import Advance
 from stelmo.store import parquet
 from stelmo.text import formats, sentences
@@ -65,7 +65,7 @@ def embed_sentences(
     (`layer`, `sentence_vectors`, `dtype`, …). `say` is told what was done otherwise than asked.
     """
     modules()
-    spool.refuse_output(output, overwrite)
+    shared_folder.refuse_output(output, overwrite)
     kept = {name: options.pop(name) for name in OutputSettings.model_fields if name in options}
     settings = parse(OutputSettings, kept, "embed", ConfigError)
     options = {name: _absolute(value) if name in FILES else value for name, value in options.items()}
@@ -73,17 +73,17 @@ def embed_sentences(
     local = load(model, **options)
     if local.settings.state == "carry":
         raise ConfigError("ray: under state 'carry' a sentence depends on all before it; choose warm or fresh")
-    about = work.about(local, settings)
-    folder = work.working_folder(output.absolute(), about, overwrite)
+    about = blocks.run_settings(local, settings)
+    folder = blocks.working_folder(output.absolute(), about, overwrite)
     make = partial(_worker, folder, _absolute(model), options, settings, about)
-    with work.kept_if_begun(folder, "*.parquet"):
-        filled = spool.fill(folder, work.cut(local, found, settings))
+    with blocks.removed_if_empty(folder, "*.parquet"):
+        filled = shared_folder.fill(folder, blocks.cut(local, found, settings))
         advance(filled.finished_tokens)
         for done in _computed(filled.unfinished, make, workers, options["threads"], local.settings.device):
             advance(done.tokens)
             if done.pieces > 1:
                 say(f"the block at {done.place} was too much for a worker's memory; done in {done.pieces} pieces")
-    spool.finish(folder, filled.blocks, output)
+    shared_folder.finish(folder, filled.blocks, output)
     return filled.sentences
 
 
@@ -165,16 +165,18 @@ def _split_one(value: object, tokenizer: formats.Tokenizer) -> list[list[str]] |
 
 def _worker(
     folder: Path, model: str | None, options: dict[str, Any], settings: OutputSettings, about: dict[str, Any]
-) -> spool.Worker:
-    return spool.Worker(folder, load(model, **options), settings, about)
+) -> shared_folder.Worker:
+    return shared_folder.Worker(folder, load(model, **options), settings, about)
 
 
 class _Actor:
     """Answers a block's number with what was done, or with the user's mistake and its kind."""
 
-    def __init__(self, make: Callable[[], spool.Worker]) -> None:
+    def __init__(self, make: Callable[[], shared_folder.Worker]) -> None:
         self._make = make
-        self._worker: spool.Worker | None = None  # loaded with the first block, so that a failure is an answer, too
+        self._worker: shared_folder.Worker | None = (
+            None  # loaded with the first block, so that a failure is an answer, too
+        )
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
         (number,) = batch["item"]
@@ -187,8 +189,8 @@ class _Actor:
 
 
 def _computed(
-    numbers: list[int], make: Callable[[], spool.Worker], workers: int | None, threads: int, device: str
-) -> Iterator[spool.Done]:
+    numbers: list[int], make: Callable[[], shared_folder.Worker], workers: int | None, threads: int, device: str
+) -> Iterator[shared_folder.Done]:
     """Blocks as they are finished. Ray starts a lost worker anew and gives it the block again."""
     if not numbers:
         return
@@ -211,11 +213,11 @@ def _computed(
         raise ConfigError(f"a Ray worker failed: {reason:.300}; the same command goes on where it stopped") from problem
 
 
-def _done(answer: list[Any]) -> spool.Done:
+def _done(answer: list[Any]) -> shared_folder.Done:
     if len(answer) == 2:
         kind, message = answer
         raise getattr(errors, kind)(message)
-    return spool.Done(*answer)
+    return shared_folder.Done(*answer)
 
 
 def _absolute(name: str | Path | None) -> str | None:

@@ -1,35 +1,142 @@
-"""Vectors of some sentences ↔ one block file: what a long run has finished. Knows no model and no output format."""
+"""A stream of sentences → blocks of vectors, each kept in a file: what every long run is made of.
 
+The cuts depend on the text and the settings alone, and a block's bits on the block alone (except with state "carry"),
+so an interrupted run can reuse the blocks it has finished.
+"""
+
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stelmo.store import atomic
+from stelmo.config import OutputSettings
+from stelmo.embed.model import Array, Model, Reduce, all_layers, mean_of_tokens, picking
+from stelmo.errors import DataError, OutputError, StelmoError
+from stelmo.model.state import State
+from stelmo.store import atomic, vectors
+from stelmo.text import cut as cutting
 from stelmo.text.formats import Sentence
 
-Array = NDArray[Any]
+NO_SENTENCE = "the input contains no sentence; nothing was written"
+
+
+# Computing
+
+
+def cut(model: Model, sentences: Iterable[Sentence], settings: OutputSettings) -> Iterator[list[Sentence]]:
+    """Blocks of about `block_tokens` tokens; with state "carry", of whole batches."""
+    tokens = min(settings.block_tokens, model.plan.block_tokens)
+    rows = model.settings.batch_rows if model.settings.state == "carry" else 1
+    return cutting.by_tokens(sentences, tokens, lambda sentence: len(sentence.tokens), rows)
+
+
+def checked_keys(sentences: Iterable[Sentence], settings: OutputSettings) -> Iterator[Sentence]:
+    """With `use_sentence_keys`, refuse sentences that cannot name a dataset of their own. This keeps all in memory."""
+    if not settings.use_sentence_keys:
+        yield from sentences
+        return
+    first: dict[str, str] = {}
+    for sentence in sentences:
+        text, where = " ".join(sentence.tokens), f"{sentence.source}:{sentence.line}"
+        vectors.refuse_as_key(text, where)
+        if text in first:
+            raise DataError(f"{where}: the same sentence as {first[text]}; keys must differ, so use numbers instead")
+        first[text] = where
+        yield sentence
+
+
+def compute(
+    model: Model, block: Sequence[Sentence], settings: OutputSettings, carried: State | None = None
+) -> tuple[list[Array], State | None]:
+    """The vectors of a block in the dtype of the file; with state "carry", also the state after the block."""
+    model.forget_words()  # so that a block has the same bits whether or not others ran before it
+    reduce = reduction(settings, model.config.depth)
+    arrays, carried = model.run([sentence.tokens for sentence in block], reduce, carried=carried)
+    return [array.astype(settings.dtype) for array in arrays], carried
+
+
+def reduction(settings: OutputSettings, depth: int) -> Reduce:
+    """The function from a sentence's layers to the numbers that are kept."""
+    pick = all_layers if settings.layer == "all" else picking(settings.layer, depth)
+    if settings.sentence_vectors:
+        return lambda layers_LTD: mean_of_tokens(pick(layers_LTD))
+    return pick
+
+
+def run_settings(model: Model, settings: OutputSettings) -> dict[str, Any]:
+    """Everything that decides the numbers, except the text. Blocks of other settings are not reused."""
+    return {"model": model.saved().fingerprint(), **model.settings.model_dump(), **settings.model_dump()}
+
+
+def output_shape(model: Model, settings: OutputSettings) -> vectors.Shape:
+    layers = model.config.depth if settings.layer == "all" else None
+    return vectors.Shape(model.config.width, layers, not settings.sentence_vectors, settings.dtype)
+
+
+def token_count(block: Iterable[Sentence]) -> int:
+    return sum(len(sentence.tokens) for sentence in block)
+
+
+# The working folder
+
+
+def working_folder_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.partial")
+
+
+def working_folder(path: Path, settings: dict[str, Any], overwrite: bool) -> Path:
+    """The folder of finished blocks beside the output: new, or left by an interrupted run with the same settings."""
+    folder = working_folder_of(path)
+    note = folder / "settings.json"
+    if note.is_file():
+        differing = [name for name, value in json.loads(note.read_text()).items() if settings.get(name) != value]
+        if not differing:
+            return folder
+        if not overwrite:
+            raise OutputError(
+                f"{folder} was left by a run with another {' and '.join(differing)}; "
+                "repeat that command to finish it, or delete the folder"
+            )
+    atomic.remove(folder)
+    with atomic.new_folder(folder) as draft:
+        (draft / note.name).write_text(json.dumps(settings))
+    return folder
+
+
+@contextmanager
+def removed_if_empty(folder: Path, pattern: str = "*.npz") -> Iterator[None]:
+    """After an error, keep the working folder only if it has finished blocks."""
+    try:
+        yield
+    except StelmoError:
+        if not any(folder.glob(pattern)):
+            atomic.remove(folder)
+        raise
+
+
+# Files
 
 
 class Block(NamedTuple):
     sentences: list[Sentence]
-    vectors: list[Array]  # of each sentence: (T, D), (L+1, T, D), or without T for sentence vectors
-    carried: tuple[Array, ...] = ()  # state of the LSTMs behind the block, where it goes on
+    vectors: list[Array]  # per sentence (T, D) or (L+1, T, D); without T for sentence vectors
+    carried: tuple[Array, ...] = ()  # with state "carry", the LSTM state after the block
 
 
-def name(number: int) -> str:
-    """The file of a run's block, so that names sort as the text goes."""
+def file_name(number: int) -> str:
+    """Names sort in the order of the text."""
     return f"{number:06d}.npz"
 
 
 def write(block: Block, path: Path) -> None:
-    """Tokens and vectors end to end; the shapes say where to cut."""
+    """Tokens and vectors are concatenated; the shapes give the boundaries."""
     arrays: dict[str, Any] = {
-        "sentences": np.frombuffer(encoded(block.sentences), np.uint8),
+        "sentences": np.frombuffer(encode(block.sentences), np.uint8),
         "shapes": np.array([vector.shape for vector in block.vectors], np.int64),
         "numbers": np.concatenate([vector.ravel() for vector in block.vectors]),
     }
@@ -44,25 +151,40 @@ def read(path: Path) -> Block:
         shapes, numbers = arrays["shapes"], arrays["numbers"]
     ends = np.cumsum(shapes.prod(1))
     pieces = np.split(numbers, ends[:-1])
-    vectors = [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
-    return Block(sentences, vectors, carried(path))
+    found = [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+    return Block(sentences, found, read_carried(path))
 
 
-def finished(path: Path, sentences: Sequence[Sentence]) -> bool:
-    """Whether the block is there and holds these very sentences; a damaged one does not count."""
+def is_finished(path: Path, sentences: Sequence[Sentence]) -> bool:
+    """Whether the file exists, is not damaged and holds exactly these sentences."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            return bool(arrays["sentences"].tobytes() == encoded(sentences))
+            return bool(arrays["sentences"].tobytes() == encode(sentences))
     except (OSError, ValueError, KeyError, BadZipFile):
         return False
 
 
-def carried(path: Path) -> tuple[Array, ...]:
-    """The state behind the block."""
+def read_carried(path: Path) -> tuple[Array, ...]:
     with np.load(path, allow_pickle=False) as arrays:
         return tuple(arrays[name] for name in sorted(arrays.files) if name.startswith("carried"))
 
 
-def encoded(sentences: Sequence[Sentence]) -> bytes:
-    """Equal for equal sentences of equal places alone."""
+def encode(sentences: Sequence[Sentence]) -> bytes:
+    """Equal only for equal tokens from equal places."""
     return json.dumps(sentences).encode()
+
+
+class Totals:
+    """The number of blocks and sentences of a text, and a digest of it."""
+
+    def __init__(self) -> None:
+        self.blocks = self.sentences = 0
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def add(self, block: Sequence[Sentence]) -> None:
+        self.blocks += 1
+        self.sentences += len(block)
+        self._digest.update(encode(block))
+
+    def text(self) -> str:
+        return self._digest.hexdigest()

@@ -1,10 +1,10 @@
-"""A dataset → its frozen layers, computed once and kept in a folder for every later training. Knows no file format.
+"""A dataset → its frozen layers, computed once and kept in a folder for later training.
 
 L layers, B sentences, T tokens of the longest, D = 2P.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -19,9 +19,10 @@ from stelmo.errors import ConfigError, DataError
 from stelmo.jobs.run import Advance
 from stelmo.store import layers as store
 from stelmo.store.layers import LayerFolder, Manifest
+from stelmo.text import cut
 
 BLOCK_TOKENS: int = OutputSettings.model_fields["block_tokens"].default
-HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # they change last bits at most
+HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # change the last bits at most
 
 
 class Cached:
@@ -77,10 +78,11 @@ def precompute(
     block_tokens: int = BLOCK_TOKENS,
     advance: Advance = lambda tokens: None,
 ) -> Cached:
-    """The layers of the sentences, of which those the folder lacks are computed and added to it.
+    """The layers of the sentences; those that the folder does not have are computed and added to it.
 
-    A folder is of one model and one setting; another is refused. `dtype` is what is kept, unset what the model
-    computes in. Finished blocks of `block_tokens` survive an interruption. `advance` is told the tokens of each block.
+    A folder belongs to one model and one group of settings; others are refused. `dtype` is that of the stored numbers
+    (unset: the one the model computes in). Finished blocks of `block_tokens` survive an interruption. `advance` is
+    called with the number of tokens of each block.
     """
     policy = _lasting(model.settings.state if state is None else state)
     path, found = Path(folder), checked(sentences)
@@ -96,7 +98,7 @@ def precompute(
 
 
 def key_of(sentence: Sequence[str]) -> bytes:
-    """Equal for equal tokens alone: each says its length, so that ["ab"] is not ["a", "b"]."""
+    """Equal only for equal tokens. Each token is preceded by its length, so that ["ab"] differs from ["a", "b"]."""
     text = "".join(f"{len(token)}:{token}" for token in sentence)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=store.KEY_BYTES).digest()
 
@@ -105,7 +107,7 @@ def _lasting(policy: StatePolicy) -> StatePolicy:
     choose("state", policy, STATES)
     if policy == "carry":
         raise ConfigError(
-            "precompute: under state 'carry' a sentence's layers depend on the ones before it; choose 'warm' or 'fresh'"
+            "precompute: with state 'carry' a sentence's layers depend on those before it; choose 'warm' or 'fresh'"
         )
     return policy
 
@@ -119,7 +121,7 @@ def _manifest(model: Model, policy: StatePolicy, empty_LTD: Array, dtype: Dtype 
 
 
 def _numbers(model: Model, policy: StatePolicy) -> Array:
-    """The state that sentences start from: a model's warm state can be changed, and its fingerprint is not of it."""
+    """The state that sentences start from: a model's warm state can be changed and is not part of its fingerprint."""
     return np.concatenate([part.cpu().double().numpy().ravel() for part in model.start_state(policy)])
 
 
@@ -134,35 +136,21 @@ def _add(
 ) -> None:
     with store.appending(path, manifest) as folder:
         missing = {key: sentence for key, sentence in wanted.items() if key not in folder.found}
-        for keys in _blocks(missing, block_tokens):
-            block = [missing[key] for key in keys]
+        for pairs in cut.by_tokens(missing.items(), block_tokens, lambda pair: len(pair[1])):
+            keys, block = [key for key, _ in pairs], [sentence for _, sentence in pairs]
             computed = model.layers(block, policy)
             narrowed = [_narrowed(*pair, manifest.dtype) for pair in zip(block, computed, strict=True)]
             folder.append(keys, narrowed)
             advance(sum(map(len, block)))
 
 
-def _blocks(sentences: Mapping[bytes, Sequence[str]], tokens: int) -> Iterator[list[bytes]]:
-    """Keys of sentences with about so many tokens together."""
-    block: list[bytes] = []
-    size = 0
-    for key, sentence in sentences.items():
-        if block and size + len(sentence) > tokens:
-            yield block
-            block, size = [], 0
-        block.append(key)
-        size += len(sentence) + 1  # an empty sentence takes room, too
-    if block:
-        yield block
-
-
 def _narrowed(sentence: Sequence[str], layers_LTD: Array, dtype: Dtype) -> Array:
-    """In the numbers that are kept; what they cannot hold is refused, not made infinite."""
+    """Converted to the stored dtype; numbers outside its range are refused instead of becoming infinite."""
     with np.errstate(over="ignore"):
         kept = layers_LTD.astype(dtype, copy=False)
     if not np.isfinite(kept).all():
         raise DataError(
             f"the layers of {' '.join(sentence)!r:.60} reach {np.abs(layers_LTD).max():.3g}, "
-            f"which {dtype} does not hold; choose a wider dtype"
+            f"which is outside the range of {dtype}; choose a wider dtype"
         )
     return kept

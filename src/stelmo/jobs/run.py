@@ -1,24 +1,31 @@
-"""A stream of sentences of any length → a file of vectors. Knows no file format.
+"""A stream of sentences of any length → a file of vectors.
 
-Finished blocks are kept beside the output, so that a run that was interrupted goes on where it stopped;
-memory holds one block.
+Finished blocks are kept beside the output, so an interrupted run resumes where it stopped. Memory holds one block.
+A hidden note beside a finished output (.NAME.run.json) says what it was made from, so that a repeated run ends at once.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
 from stelmo.config import OutputSettings
 from stelmo.embed.model import Array, Model
 from stelmo.errors import DataError
-from stelmo.jobs import blocks, work
-from stelmo.jobs.blocks import Block
+from stelmo.jobs import blocks
+from stelmo.jobs.blocks import Block, Totals
 from stelmo.model.state import State
 from stelmo.store import atomic, vectors
 from stelmo.text.formats import Sentence
 
-Advance = Callable[[int], None]  # told the number of tokens finished since the last call
+Advance = Callable[[int], None]  # called with the number of tokens finished since the last call
+
+
+class Embedded(NamedTuple):
+    sentences: int
+    made: bool  # False: the same run had already finished
 
 
 def embed_to_file(
@@ -29,55 +36,104 @@ def embed_to_file(
     *,
     overwrite: bool = False,
     advance: Advance = lambda tokens: None,
-) -> int:
-    """Write the vectors of all sentences, in order, and say how many there were."""
-    kind = refuse_output(path, overwrite)
-    about = work.about(model, settings)
-    folder = work.working_folder(path, about, overwrite)
-    with work.kept_if_begun(folder):
+) -> Embedded:
+    """Write the vectors of all sentences, in order, unless the output was already made from the same sentences."""
+    writer_class = refuse_output(path, overwrite)
+    used = blocks.run_settings(model, settings)
+    if path.exists() and not overwrite:
+        totals = Totals()
+        for block in blocks.cut(model, sentences, settings) if _noted(path, used) else ():
+            totals.add(block)
+        refuse_unfinished(path, used, totals.text())
+        atomic.remove(blocks.working_folder_of(path))
+        return Embedded(totals.sentences, False)
+    atomic.remove_dead_drafts(path)
+    folder = blocks.working_folder(path, used, overwrite)
+    with blocks.removed_if_empty(folder):
         files = list(_finished_blocks(model, sentences, settings, folder, advance))
         if not files:
-            raise DataError(work.NO_SENTENCE)
-    with (
-        atomic.new_file(path, overwrite) as draft,
-        vectors.writing(draft, kind, work.shape(model, settings), about) as writer,
-    ):
-        count = assemble(map(blocks.read, files), writer)
+            raise DataError(blocks.NO_SENTENCE)
+    totals = Totals()
+    with atomic.new_file(path, overwrite) as draft:
+        with vectors.writing(draft, writer_class, blocks.output_shape(model, settings), used) as writer:
+            write_blocks(map(blocks.read, files), writer, totals)
+        write_note(path, draft, used, totals.text())
     atomic.remove(folder)
-    return count
+    return Embedded(totals.sentences, True)
 
 
 def refuse_output(path: Path, overwrite: bool) -> type[vectors.VectorWriter]:
-    """A name no vectors can go to, refused before any work; else what writes the file."""
-    atomic.refuse_existing(path, overwrite)
+    """Refuse a path that cannot be written, before any work → the writer of its format.
+
+    An output with a note may be finished, which shows when the text has been read: see `refuse_unfinished`.
+    """
+    atomic.refuse_existing(path, overwrite or _note(path).is_file())
     return vectors.writer_for(path)
+
+
+# What a finished output was made from
+
+
+def _note(path: Path) -> Path:
+    return path.with_name(f".{path.name}.run.json")
+
+
+def write_note(path: Path, draft: Path, used: dict[str, Any], text: str) -> None:
+    """Written before the draft gets its name, so that a finished output always has its note."""
+    status = draft.stat()
+    note = {"settings": used, "text": text, "bytes": status.st_size, "modified": status.st_mtime_ns}
+    with atomic.new_file(_note(path), overwrite=True) as file:
+        file.write_text(json.dumps(note))
+
+
+def _noted(path: Path, used: dict[str, Any]) -> str | None:
+    """The digest of the text the output was made from, if it was made with these settings and not changed since."""
+    try:
+        note, status = json.loads(_note(path).read_bytes()), path.stat()
+        unchanged = (note["bytes"], note["modified"]) == (status.st_size, status.st_mtime_ns)
+        return str(note["text"]) if unchanged and note["settings"] == json.loads(json.dumps(used)) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def refuse_unfinished(path: Path, used: dict[str, Any], text: str) -> None:
+    """Refuse an existing output, unless it was made from this text with these settings."""
+    atomic.refuse_existing(path, _noted(path, used) == text)
 
 
 def stream(model: Model, sentences: Iterable[Sentence], settings: OutputSettings) -> Iterator[tuple[Sentence, Array]]:
     """Sentences with their vectors, in order, without a file."""
-    reduce, carried = work.reducing(settings, model.config.depth), None
-    for block in work.cut(model, sentences, settings):
+    reduce, carried = blocks.reduction(settings, model.config.depth), None
+    for block in blocks.cut(model, sentences, settings):
         arrays, carried = model.run([sentence.tokens for sentence in block], reduce, carried=carried)
         yield from zip(block, arrays, strict=True)
+
+
+def write_blocks(found: Iterable[Block], writer: vectors.VectorWriter, totals: Totals) -> None:
+    """All blocks, in order; they are added to the totals."""
+    for block in found:
+        for number, (sentence, array) in enumerate(zip(block.sentences, block.vectors, strict=True), totals.sentences):
+            writer.add(number, sentence, array)
+        totals.add(block.sentences)
 
 
 def _finished_blocks(
     model: Model, sentences: Iterable[Sentence], settings: OutputSettings, folder: Path, advance: Advance
 ) -> Iterator[Path]:
-    """The files of all blocks, computed where an earlier run has not left them.
+    """The files of all blocks, in order; blocks finished by an earlier run are reused.
 
-    Only the leading blocks are used again: under carry, what follows a changed text is changed, too.
+    Only leading blocks are reused, because with state "carry" a changed text changes everything after it.
     """
     reusing, carried = True, None
-    for number, block in enumerate(work.cut(model, work.keyed(sentences, settings), settings)):
-        file = folder / blocks.name(number)
-        reusing = reusing and blocks.finished(file, block)
+    for number, block in enumerate(blocks.cut(model, blocks.checked_keys(sentences, settings), settings)):
+        file = folder / blocks.file_name(number)
+        reusing = reusing and blocks.is_finished(file, block)
         if reusing:
-            carried = _state(blocks.carried(file))
+            carried = _state(blocks.read_carried(file))
         else:
-            arrays, carried = work.compute(model, block, settings, carried)
+            arrays, carried = blocks.compute(model, block, settings, carried)
             blocks.write(Block(block, arrays, _arrays(carried)), file)
-        advance(work.token_count(block))
+        advance(blocks.token_count(block))
         yield file
 
 
@@ -87,13 +143,3 @@ def _arrays(state: State | None) -> tuple[Array, ...]:
 
 def _state(arrays: tuple[Array, ...]) -> State | None:
     return State(*map(torch.from_numpy, arrays)) if arrays else None
-
-
-def assemble(found: Iterable[Block], writer: vectors.VectorWriter) -> int:
-    """All blocks in order into one file, and how many sentences they hold."""
-    count = 0
-    for block in found:
-        for sentence, array in zip(block.sentences, block.vectors, strict=True):
-            writer.add(count, sentence, array)
-            count += 1
-    return count

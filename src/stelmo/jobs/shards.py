@@ -1,29 +1,33 @@
-"""A corpus → the vectors of one of N shards, and N finished parts → one file. Knows no file format and no cluster.
+"""A text → the blocks of one of N shards in a folder, and N finished shard folders → one file of vectors.
 
-Blocks go round: block k falls to shard k mod N. Every shard reads the whole text, so that all cut it alike, and
-computes its own blocks; a block's bits depend on the block alone, so the parts together are the bytes of one run.
+Block k belongs to shard k mod N. Every shard reads the whole text, so that all shards cut it at the same places, but
+computes only its own blocks. A block's bits depend on the block alone, so merging gives the bytes of a single run.
+
+part.json    written last: which shard of how many, the text, the settings
+000002.npz   the blocks of the shard, numbered over the whole text
 """
 
-import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 from zipfile import BadZipFile
 
-from stelmo.config import OutputSettings
+from stelmo.config import OutputSettings, Positive, Settings, parse
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, DataError
-from stelmo.jobs import blocks, parts, run, work
-from stelmo.jobs.blocks import Block
-from stelmo.jobs.parts import Part
-from stelmo.jobs.run import Advance
+from stelmo.jobs import blocks, run
+from stelmo.jobs.blocks import Block, Totals
+from stelmo.jobs.run import Advance, Embedded
 from stelmo.store import atomic, vectors
 from stelmo.text.formats import Sentence
 
+NOTE = "part.json"
+
 
 class Shard(NamedTuple):
-    number: int  # counted from 1
+    number: int  # from 1
     of: int
 
     @classmethod
@@ -35,26 +39,30 @@ class Shard(NamedTuple):
             raise ConfigError(f"--shard {text!r}: expected I/N with I from 1 to N, such as 2/8")
         return shard
 
+    def owns(self, block: int) -> bool:
+        return block % self.of == self.number - 1
+
+
+class ShardNote(Settings):
+    """The contents of part.json. Within one run, the notes of all shards differ only in `shard`."""
+
+    stelmo: Literal[1] = 1  # version of this format
+    shard: Positive  # from 1
+    of: Positive
+    settings: dict[str, Any]  # everything that decides the numbers, including the model's fingerprint
+    shape: vectors.Shape
+    blocks: Positive  # of the whole text
+    sentences: Positive  # of the whole text
+    text: str  # digest of all sentences
+
 
 class Done(NamedTuple):
     folder: Path
     sentences: int  # of this shard
+    made: bool  # False: the same shard had already finished
 
 
-class _Seen:
-    """What went by of the whole text."""
-
-    def __init__(self) -> None:
-        self.blocks = self.sentences = self.own = 0
-        self._digest = hashlib.blake2b(digest_size=16)
-
-    def add(self, block: Sequence[Sentence]) -> None:
-        self.blocks += 1
-        self.sentences += len(block)
-        self._digest.update(blocks.encoded(block))
-
-    def text(self) -> str:
-        return self._digest.hexdigest()
+# One shard
 
 
 def embed_shard(
@@ -67,72 +75,141 @@ def embed_shard(
     overwrite: bool = False,
     advance: Advance = lambda tokens: None,
 ) -> Done:
-    """The shard's part of the output `path`, in a folder beside it; `merge` puts all parts together."""
+    """Compute one shard of the output `path`, in a folder beside it; `merge` joins all shards."""
     folder = refuse_output(path, shard, overwrite)
     if model.settings.state == "carry":
-        raise ConfigError("--shard: under state 'carry' a sentence depends on all before it; choose warm or fresh")
-    about, shape = work.about(model, settings), work.shape(model, settings)
-    working = work.working_folder(folder, about, overwrite)
-    with work.kept_if_begun(working):
-        seen = _computed(model, sentences, settings, shard, working, advance)
-        if not seen.blocks:
-            raise DataError(work.NO_SENTENCE)
-    whole = {"blocks": seen.blocks, "sentences": seen.sentences, "text": seen.text()}
-    part = Part(shard=shard.number, of=shard.of, settings=about, shape=shape, **whole)
-    parts.finish(working, folder, part)
-    return Done(folder, seen.own)
-
-
-def _computed(
-    model: Model,
-    sentences: Iterable[Sentence],
-    settings: OutputSettings,
-    shard: Shard,
-    folder: Path,
-    advance: Advance,
-) -> _Seen:
-    """The shard's blocks, computed where an earlier run has not left them."""
-    seen = _Seen()
-    for number, block in enumerate(work.cut(model, work.keyed(sentences, settings), settings)):
-        seen.add(block)
-        if number % shard.of != shard.number - 1:
-            continue
-        file = folder / blocks.name(number)
-        if not blocks.finished(file, block):
-            blocks.write(Block(block, work.compute(model, block, settings)[0]), file)
-        seen.own += len(block)
-        advance(work.token_count(block))
-    return seen
+        raise ConfigError("--shard: with state 'carry' a sentence depends on all before it; choose warm or fresh")
+    used, shape = blocks.run_settings(model, settings), blocks.output_shape(model, settings)
+    if folder.exists() and not overwrite:
+        return _find_finished(model, sentences, settings, shard, folder)
+    working = blocks.working_folder(folder, used, overwrite)
+    totals, own = Totals(), 0
+    with blocks.removed_if_empty(working):
+        for number, block in enumerate(blocks.cut(model, blocks.checked_keys(sentences, settings), settings)):
+            totals.add(block)
+            if shard.owns(number):
+                file = working / blocks.file_name(number)
+                if not blocks.is_finished(file, block):
+                    blocks.write(Block(block, blocks.compute(model, block, settings)[0]), file)
+                own += len(block)
+                advance(blocks.token_count(block))
+        if not totals.blocks:
+            raise DataError(blocks.NO_SENTENCE)
+    whole = {"blocks": totals.blocks, "sentences": totals.sentences, "text": totals.text()}
+    _finish(working, folder, shard, ShardNote(shard=shard.number, of=shard.of, settings=used, shape=shape, **whole))
+    return Done(folder, own, True)
 
 
 def refuse_output(path: Path, shard: Shard, overwrite: bool) -> Path:
-    """Where the part goes; a name that cannot be, refused before any work."""
+    """Refuse a path that cannot be written, before any work → the folder of the shard."""
     vectors.writer_for(path)
-    folder = parts.folder_of(path, *shard)
-    atomic.refuse_existing(folder, overwrite)
+    folder = path.with_name(f"{path.name}.{shard.number}-of-{shard.of}")
+    atomic.refuse_existing(folder, overwrite or (folder / NOTE).is_file())
     return folder
 
 
-def merge(folders: Sequence[Path], path: Path, *, overwrite: bool = False) -> int:
-    """All parts of one run → the file a run without shards writes; says how many sentences. The parts stay."""
-    kind = run.refuse_output(path, overwrite)
-    whole, files = parts.complete(folders or parts.beside(path))
-    seen = _Seen()
-    with (
-        atomic.new_file(path, overwrite) as draft,
-        vectors.writing(draft, kind, whole.shape, whole.settings) as writer,
-    ):
-        count = run.assemble(_read(files, seen), writer)
-        if seen.text() != whole.text:
-            raise DataError(f"{files[0].parent}: the blocks are not those of the text the parts name; run them again")
-    return count
+def _find_finished(
+    model: Model, sentences: Iterable[Sentence], settings: OutputSettings, shard: Shard, folder: Path
+) -> Done:
+    """The existing folder, if it is the shard of the same text and settings; any other is refused."""
+    note, totals, own = _read_note(folder), Totals(), 0
+    if note.settings == json.loads(json.dumps(blocks.run_settings(model, settings))):
+        for number, block in enumerate(blocks.cut(model, sentences, settings)):
+            totals.add(block)
+            own += len(block) if shard.owns(number) else 0
+    atomic.refuse_existing(folder, (note.shard, note.of, note.text) == (*shard, totals.text()))
+    return Done(folder, own, False)
 
 
-def _read(files: Iterable[Path], seen: _Seen) -> Iterator[Block]:
+def _finish(working: Path, folder: Path, shard: Shard, note: ShardNote) -> None:
+    """Add the note and give the working folder its final name."""
+    wanted = {blocks.file_name(number) for number in range(note.blocks) if shard.owns(number)}
+    for file in working.glob("*.npz"):
+        if file.name not in wanted:  # left by a run over another text
+            file.unlink()
+    with atomic.new_file(working / NOTE, overwrite=True) as draft:
+        draft.write_text(note.model_dump_json(indent=1) + "\n")
+    atomic.remove(folder)
+    working.replace(folder)
+
+
+# All shards
+
+
+def merge(folders: Sequence[Path], path: Path, *, overwrite: bool = False) -> Embedded:
+    """Finished shards → the file that a single run writes, unless it exists already. The folders are kept."""
+    writer_class = run.refuse_output(path, overwrite)
+    note, files = _all_blocks(folders or _find_shards(path))
+    if path.exists() and not overwrite:
+        run.refuse_unfinished(path, note.settings, note.text)
+        return Embedded(note.sentences, False)
+    atomic.remove_dead_drafts(path)
+    totals = Totals()
+    with atomic.new_file(path, overwrite) as draft:
+        with vectors.writing(draft, writer_class, note.shape, note.settings) as writer:
+            run.write_blocks(map(_read_block, files), writer, totals)
+            if totals.text() != note.text:
+                raise DataError(f"{files[0].parent}: the blocks do not match the text in {NOTE}; run the shards again")
+        run.write_note(path, draft, note.settings, note.text)
+    return Embedded(totals.sentences, True)
+
+
+def _find_shards(path: Path) -> list[Path]:
+    """Finished shard folders beside the output."""
+    found = [entry for entry in path.absolute().parent.iterdir() if entry.name.startswith(f"{path.name}.")]
+    folders = sorted(entry for entry in found if (entry / NOTE).is_file() and not entry.name.endswith(".partial"))
+    if not folders:
+        raise DataError(f"{path}: no shard such as {path.name}.1-of-8 beside it; --shard 1/8 makes the first")
+    return folders
+
+
+def _all_blocks(folders: Sequence[Path]) -> tuple[ShardNote, list[Path]]:
+    """The note of the first folder and the files of all blocks in the order of the text; none may be missing."""
+    notes = [_read_note(folder) for folder in folders]
+    by_shard: dict[int, Path] = {}
+    for folder, note in zip(folders, notes, strict=True):
+        _refuse_other_run(folders[0], notes[0], folder, note)
+        if note.shard in by_shard:
+            raise DataError(f"{folder} and {by_shard[note.shard]}: both are shard {note.shard}; give only one of them")
+        by_shard[note.shard] = folder
+    of = notes[0].of
+    missing = [f"{shard}/{of}" for shard in range(1, of + 1) if shard not in by_shard]
+    if missing:
+        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise DataError(f"shard {shown} is missing; run the same command with --shard {missing[0]}")
+    files = [by_shard[number % of + 1] / blocks.file_name(number) for number in range(notes[0].blocks)]
     for file in files:
-        try:
-            block = blocks.read(file)
-        except (OSError, ValueError, KeyError, BadZipFile) as problem:
-            raise DataError(f"{file}: damaged ({problem}); delete its folder and run the shard again") from None
-        seen.add(block.sentences)
-        yield block
+        if not file.is_file():
+            raise DataError(f"{file} is missing; delete the folder and run its shard again")
+    return notes[0], files
+
+
+def _read_note(folder: Path) -> ShardNote:
+    try:
+        values = json.loads((folder / NOTE).read_bytes())
+    except (OSError, ValueError):
+        raise DataError(f"{folder}: not a finished shard ({NOTE} is missing or damaged)") from None
+    return parse(ShardNote, values, str(folder / NOTE), DataError)
+
+
+def _refuse_other_run(first: Path, expected: ShardNote, folder: Path, found: ShardNote) -> None:
+    for name, one, other in _compared(expected, found):
+        if one != other:
+            raise DataError(
+                f"{folder} has another {name} than {first}; all shards come from one command, except for --shard"
+            )
+
+
+def _compared(one: ShardNote, other: ShardNote) -> Iterator[tuple[str, object, object]]:
+    yield "number of shards", one.of, other.of
+    for name in sorted(one.settings.keys() | other.settings.keys()):
+        yield name, one.settings.get(name), other.settings.get(name)
+    yield "text", (one.text, one.blocks, one.sentences), (other.text, other.blocks, other.sentences)
+    yield "shape", one.shape, other.shape
+
+
+def _read_block(file: Path) -> Block:
+    try:
+        return blocks.read(file)
+    except (OSError, ValueError, KeyError, BadZipFile) as problem:
+        raise DataError(f"{file}: damaged ({problem}); delete its folder and run the shard again") from None

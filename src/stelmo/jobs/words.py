@@ -1,7 +1,7 @@
-"""A model's vocabulary, or a corpus → a file with one vector for each word. Knows no file format.
+"""A model's vocabulary, or a corpus → a file with one vector per word.
 
-P projection, D = 2P. Of a vocabulary: the token layer (P), which depends on the word alone. Of a corpus: the mean over
-all places where the word stands (D); one pass, and memory for a sum a word.
+P projection, D = 2P. For a vocabulary: the token layer (P), which depends on the word alone. For a corpus: the mean
+over all occurrences of the word (D), in one pass, with one sum per word in memory.
 """
 
 from collections import Counter
@@ -20,25 +20,25 @@ from stelmo.store import static
 from stelmo.text.chars import BEGIN_SENTENCE, END_SENTENCE
 from stelmo.text.formats import Sentence
 
-TOGETHER = 4096  # words of a vocabulary computed at a time
+WORDS_AT_ONCE = 4096  # of a vocabulary
 
 
 class Written(NamedTuple):
-    """What is in the file, and what is not."""
+    """What the file contains and what was left out."""
 
     words: int
     width: int
-    rare: int = 0  # words met less often than asked
-    unwritable: int = 0  # words with white space in them, which no reader would find
-    late: int = 0  # tokens whose word was first met when there was room for no more
+    rare: int = 0  # words below the minimum count
+    unwritable: int = 0  # words that contain white space, which the format cannot represent
+    late: int = 0  # tokens whose word first occurred after `max_words` was reached
 
 
 def write_vocabulary(model: Model, path: str | Path, overwrite: bool = False) -> Written:
-    """The token layer of every word of the model's vocabulary, in its order, without the marks of a sentence."""
+    """The token layer of every word of the model's vocabulary, in its order, without the sentence markers."""
     path = Path(path)
     static.refuse_output(path, overwrite)
     if model.vocabulary is None:
-        raise ModelError("the model has no vocabulary; name one (vocabulary=…), or give a corpus")
+        raise ModelError("the model has no vocabulary; give one (vocabulary=…), or a corpus")
     words = [word for word in model.vocabulary if word not in (BEGIN_SENTENCE, END_SENTENCE)]
     kept = [word for word in words if static.writable(word)]
     width = model.config.lstm.projection
@@ -47,8 +47,8 @@ def write_vocabulary(model: Model, path: str | Path, overwrite: bool = False) ->
 
 
 def _token_rows(model: Model, words: list[str]) -> Iterator[tuple[str, Array]]:
-    for first in range(0, len(words), TOGETHER):
-        some = words[first : first + TOGETHER]
+    for first in range(0, len(words), WORDS_AT_ONCE):
+        some = words[first : first + WORDS_AT_ONCE]
         yield from zip(some, model.token_vectors(some), strict=True)
 
 
@@ -61,7 +61,7 @@ def write_averages(
     overwrite: bool = False,
     advance: Advance = lambda tokens: None,
 ) -> Written:
-    """The mean of each word's vectors over the sentences, the commonest word first."""
+    """The mean of each word's vectors over the sentences, the most frequent word first."""
     path, settings = Path(path), settings or WordSettings()
     static.refuse_output(path, overwrite)
     sums = Sums(settings.max_words)
@@ -71,16 +71,16 @@ def write_averages(
     common = [word for word, count in sums.counts.most_common() if count >= settings.min_count]
     kept = [word for word in common if static.writable(word)]
     if not sums.counts:
-        raise DataError(f"{path}: the corpus holds no word; nothing written")
+        raise DataError(f"{path}: the corpus contains no word; nothing written")
     if not kept:
-        raise DataError(f"{path}: none of {len(sums.counts)} words comes {settings.min_count} times; nothing written")
+        raise DataError(f"{path}: none of {len(sums.counts)} words occurs {settings.min_count} times; nothing written")
     means = ((word, sums.mean(word)) for word in kept)
     static.write(path, len(kept), model.config.width, means, overwrite)
     return Written(len(kept), model.config.width, len(sums.counts) - len(common), len(common) - len(kept), sums.late)
 
 
 class Sums:
-    """For each word, how often it came and the sum of its vectors, in float64: some words come many million times."""
+    """The count and the sum of the vectors of each word, in float64 because some words occur millions of times."""
 
     def __init__(self, max_words: int) -> None:
         self.counts: Counter[str] = Counter()

@@ -13,6 +13,7 @@ import numpy as np
 from stelmo.config import StatePolicy
 from stelmo.lm import probabilities as lm
 from stelmo.lm.probabilities import LogProbs, Perplexity
+from stelmo.text import cut
 from stelmo.text.formats import Sentence
 from stelmo.text.vocabulary import Vocabulary
 
@@ -69,24 +70,9 @@ def scored(
 ) -> Iterator[Scored]:
     """Every sentence that has words, in order."""
     vocabulary = lm.vocabulary_of(model, model.softmax)
-    for block in _blocks(sentences):
+    nonempty = (sentence for sentence in sentences if sentence.tokens)
+    for block in cut.by_tokens(nonempty, BLOCK_TOKENS, lambda sentence: len(sentence.tokens)):
         scores = lm.log_probs(model, model.softmax, [sentence.tokens for sentence in block], state)
         advance(sum(len(sentence.tokens) for sentence in block))
         for sentence, score in zip(block, scores, strict=True):
             yield Scored(sentence, tally(sentence.tokens, score, vocabulary))
-
-
-def _blocks(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
-    """Sentences of about so many tokens together; those without a word are left out."""
-    block: list[Sentence] = []
-    size = 0
-    for sentence in sentences:
-        if not sentence.tokens:
-            continue
-        block.append(sentence)
-        size += len(sentence.tokens)
-        if size >= BLOCK_TOKENS:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block

@@ -6,7 +6,9 @@ Knows no format.
 import errno
 import json
 import os
+import re
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,7 +26,7 @@ def new_file(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """A temporary file to write. It is renamed to `path` when the block succeeds and deleted when it fails."""
     refuse_existing(path, overwrite)
     with _reported(path):
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=f".partial{path.suffix}", dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=_prefix(path), suffix=f".partial{path.suffix}", dir=path.parent)
         os.close(handle)
         draft = _make_readable(Path(name), 0o666)
         try:
@@ -84,8 +86,33 @@ def remove(path: Path) -> None:
 
 
 def _make_folder(path: Path) -> Path:
-    name = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-    return _make_readable(Path(name), 0o777)
+    return _make_readable(Path(tempfile.mkdtemp(prefix=_prefix(path), suffix=".partial", dir=path.parent)), 0o777)
+
+
+def _prefix(path: Path) -> str:
+    """Names the process that writes the draft."""
+    return f".{path.name}.{socket.gethostname()}-{os.getpid()}-"
+
+
+def remove_dead_drafts(path: Path) -> None:
+    """Delete drafts of `path` left by processes of this machine that were killed."""
+    if os.name != "posix":  # elsewhere, asking whether a process is alive can end it
+        return
+    ours = re.compile(rf"{re.escape(f'.{path.name}.{socket.gethostname()}-')}(\d+)-[^-]*\.partial.*", re.DOTALL)
+    for entry in path.absolute().parent.iterdir():
+        found = ours.fullmatch(entry.name)
+        if found and not _is_alive(int(found[1])):
+            remove(entry)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # it belongs to another user
+        return True
+    return True
 
 
 def _make_readable(path: Path, mode: int) -> Path:

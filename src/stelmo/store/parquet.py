@@ -27,8 +27,12 @@ def text_values(path: Path) -> Iterator[tuple[int, Any]]:
     try:
         with parquet.ParquetFile(path) as file:
             column = text_column(file.schema_arrow.names, str(path))
-            batches = file.iter_batches(1024, columns=[column])
-            yield from enumerate((value for batch in batches for value in batch.column(0).to_pylist()), 1)
+            values = (value for batch in file.iter_batches(1024, columns=[column]) for value in batch.column(0))
+            for row, value in enumerate(values, 1):
+                try:
+                    yield row, value.as_py()
+                except UnicodeDecodeError as problem:
+                    raise DataError(f"{path}: row {row}, column {column}: not UTF-8 ({problem.reason})") from None
     except (pa.ArrowException, OSError) as problem:
         reason = str(problem).split("\n")[0]
         raise DataError(f"{path}: cannot be read as Parquet ({reason})") from None

@@ -73,8 +73,9 @@ class Hdf5Writer(VectorWriter):
 
 
 def refuse_as_key(sentence: str, where: str) -> None:
-    """Refuse what HDF5 cannot use as a name: a slash makes groups, a single dot is the file itself."""
-    if not sentence or sentence == "." or "/" in sentence or "\0" in sentence:
+    """Refuse what HDF5 cannot use as a name: a slash makes groups, a dot is the file itself, UTF-8 is required."""
+    plain = sentence.encode("utf-8", "ignore").decode() == sentence  # false for a lone surrogate
+    if not sentence or sentence == "." or "/" in sentence or "\0" in sentence or not plain:
         raise DataError(f"{where}: {sentence!r:.60} cannot be a key of HDF5; do not set use_sentence_keys")
 
 

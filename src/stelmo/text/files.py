@@ -6,10 +6,12 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
+from stelmo.config import ReadSettings
 from stelmo.errors import DataError
 
 
@@ -22,10 +24,12 @@ class LineReader:
     """The lines of a file as (number, line), numbered from 1; "-" is standard input. For one pass, inside `with`.
 
     Only a line feed ends a line. gzip, xz and zstd are recognised by their first bytes, not by the file's name.
+    A line longer than `settings.line_bytes` is refused before it is read to its end.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, settings: ReadSettings | None = None) -> None:
         self.path = path
+        self._line_bytes = (settings or ReadSettings()).line_bytes
         self.name = display(path)
         self._file: BinaryIO | None = None
         self._size: int | None = None
@@ -53,12 +57,36 @@ class LineReader:
         return min(1.0, self._consumed / self._size) if self._size else 1.0
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        for raw in _lines(self._decompressed()):
+        for raw in self._lines(self._decompressed()):
             self._number += 1
             yield self._number, self._decode(raw)
 
+    def _lines(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        """The lines without their endings, \\n or \\r\\n."""
+        parts: list[bytes] = []  # of a line that spans blocks
+        size = 0
+        for block in blocks:
+            *ended, tail = block.split(b"\n")
+            for line in ended:
+                self._refuse_long(size + len(line))
+                parts.append(line)
+                yield b"".join(parts).removesuffix(b"\r")
+                parts, size = [], 0
+            size += len(tail)
+            self._refuse_long(size)
+            parts.append(tail)
+        if last := b"".join(parts):
+            yield last
+
+    def _refuse_long(self, size: int) -> None:
+        if size > self._line_bytes:
+            raise DataError(
+                f"{self.name}:{self._number + 1}: a line of more than {self._line_bytes:,} bytes; "
+                "expected text, so break the line, or check that the file is text"
+            )
+
     def _blocks(self) -> Iterator[bytes]:
-        """The file as it lies on the disk, in small blocks: one of 4 KiB may hold 128 MiB of compressed zeros."""
+        """The file as it is on disk."""
         assert self._file is not None, "a LineReader is read inside `with`"
         try:
             while block := self._file.read(4096):
@@ -76,7 +104,7 @@ class LineReader:
             yield from blocks
             return
         try:
-            yield from _decompress(first, blocks, codec)
+            yield from _decompress(_slices(first, blocks), codec)
         except (EOFError, codec.error) as error:
             raise DataError(
                 f"{self.name}: the {codec.name} data break off or are damaged after line {self._number} ({error}); "
@@ -123,10 +151,17 @@ def _codec(first: bytes) -> _Codec | None:
     return None
 
 
-def _decompress(first: bytes, blocks: Iterator[bytes], codec: _Codec) -> Iterator[bytes]:
-    """All members of a compressed file. Stricter than the file objects of these libraries, which let a cut zstd frame
-    and a damaged second xz stream pass as the end of the file."""
-    rest = first
+def _slices(first: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Small pieces, because 4 KiB can decompress to 128 MiB, but 256 bytes to no more than 8 MiB."""
+    for block in chain([first], blocks):
+        for start in range(0, len(block), 256):
+            yield block[start : start + 256]
+
+
+def _decompress(blocks: Iterator[bytes], codec: _Codec) -> Iterator[bytes]:
+    """All members of a compressed file. Stricter than the file objects of these libraries, which accept a truncated
+    zstd frame and a damaged second xz stream as the end of the file."""
+    rest = next(blocks, b"")
     while rest:
         member = codec.decompressor()
         while not member.eof:
@@ -144,20 +179,6 @@ def _next_member(rest: bytes, blocks: Iterator[bytes]) -> bytes:
         if not rest:
             return b""
     return stripped
-
-
-def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The lines without their endings, \\n or \\r\\n."""
-    parts: list[bytes] = []  # of a line that spans blocks
-    for block in blocks:
-        *ended, tail = block.split(b"\n")
-        for line in ended:
-            parts.append(line)
-            yield b"".join(parts).removesuffix(b"\r")
-            parts = []
-        parts.append(tail)
-    if last := b"".join(parts):
-        yield last
 
 
 def _size(file: BinaryIO) -> int | None:

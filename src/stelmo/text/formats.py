@@ -142,7 +142,7 @@ def _is_comment(row: _Row) -> bool:
 
 
 def _is_document_mark(row: _Row) -> bool:
-    return row[1].startswith(("#begin document", "#end document")) or row[1].split(maxsplit=1)[0] == "-DOCSTART-"
+    return row[1].startswith(("#begin document", "#end document")) or row[1].split(maxsplit=1)[:1] == ["-DOCSTART-"]
 
 
 def _field(line: str, column: int, where: str) -> str:

@@ -4,6 +4,7 @@ The rules of the languages are those of `sentencex`; a language it does not know
 always ends a sentence; a single line break ends one only where the punctuation says so.
 """
 
+from bisect import bisect_left
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -48,10 +49,39 @@ def _cuts(text: str, language: str) -> list[int]:
     return [start + cut for start, end in pairwise(paragraphs) for cut in _boundaries(plain[start:end], language)]
 
 
-def _boundaries(paragraph: str, language: str) -> list[int]:
-    import sentencex  # here, because `import stelmo` has no need of it
+# For each open quotation mark, and in some languages for each full stop, sentencex reads on to the end of its text:
+# quadratic time. A limit on these marks makes it linear; ordinary paragraphs of 80,000 characters stay below it.
+_MOST_MARKS = 2048
+_MARK = regex.compile(r"[\p{Quotation_Mark}\p{Sentence_Terminal}`]")
 
-    return [boundary["start_index"] for boundary in sentencex.get_sentence_boundaries(language, paragraph)]
+
+def _boundaries(paragraph: str, language: str) -> list[int]:
+    """Where sentences begin. A paragraph that would take too long is split piece by piece, in linear time."""
+    if len(paragraph) <= _MOST_MARKS:
+        return _piece_boundaries(paragraph, language)
+    marks = [match.start() for match in _MARK.finditer(paragraph)]
+    found: list[int] = []
+    start = 0
+    while True:
+        beyond = bisect_left(marks, start) + _MOST_MARKS
+        end = marks[beyond] if beyond < len(marks) else len(paragraph)
+        begins = [start + begin for begin in _piece_boundaries(paragraph[start:end], language)]
+        if end == len(paragraph):
+            return found + begins
+        # The last quarter is split again together with what follows it: there, the end of the piece misleads.
+        certain = max(2, bisect_left(begins, end - (end - start) // 4))
+        found += begins[: certain - 1]
+        if certain <= len(begins):
+            start = begins[certain - 1]
+        else:  # no sentence ends here, so it is cut
+            space = paragraph.rfind(" ", start + 1, end)
+            start = end if space < 0 else space + 1
+
+
+def _piece_boundaries(piece: str, language: str) -> list[int]:
+    import sentencex  # here, because `import stelmo` does not need it
+
+    return [boundary["start_index"] for boundary in sentencex.get_sentence_boundaries(language, piece)]
 
 
 # sentencex counts characters as we do, but cannot take a lone surrogate and panics at "J\u3000.": it steps back one

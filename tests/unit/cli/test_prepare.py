@@ -17,7 +17,7 @@ def test_text_becomes_a_corpus_and_is_reported(text, monkeypatch, capsys):
     done = run(monkeypatch, capsys, "prepare", "a.txt", "--to", "corpus", "--processes", 1, "--heldout", 1)
     assert done.code == 0, done.err
     assert "vocabulary" in done.out
-    assert "4; 1 (25.00%) the same as one before" in done.out
+    assert "4; 1 (25.00%) repeat an earlier line" in done.out
     assert "2 times a.txt:2" in done.out
     assert shards.read(text / "corpus").manifest.heldout.sentences == 1
 
@@ -50,7 +50,7 @@ def test_the_same_command_again_does_nothing_and_says_so(text, monkeypatch, caps
         (("a.txt", "--to", "corpus", "--heldout", 1.5), "whole number"),
         (("a.txt", "--to", "corpus", "--vocabulary", "a.txt", "--size", 9), "given or counted"),
         (("a.txt", "--to", "corpus", "--vocabulary", "a.txt"), "a.txt:3: 'Stocks fell.' is there twice"),
-        (("a.txt", "--to", "a.txt"), "a.txt exists and is no corpus"),
+        (("a.txt", "--to", "a.txt"), "a.txt exists and is not a corpus"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_2(text, monkeypatch, capsys, arguments, message):

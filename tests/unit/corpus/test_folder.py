@@ -53,13 +53,13 @@ def test_equal_corpora_have_equal_fingerprints_wherever_they_come_from(folder, t
     settings = PrepareSettings(heldout=0, size=6)
     same = prepare([tmp_path / "b.tok"], tmp_path / "same", settings)
     prepare([tmp_path / "c.tok"], tmp_path / "other", settings)
-    assert shards.fingerprint(same.manifest) == shards.read(folder).fingerprint()
+    assert same.manifest.fingerprint() == shards.read(folder).fingerprint()
     assert shards.read(tmp_path / "other").fingerprint() != shards.read(folder).fingerprint()
 
 
 def test_a_folder_without_a_manifest_is_refused(folder):
     (folder / "manifest.json").unlink()
-    with pytest.raises(DataError, match="no finished corpus"):
+    with pytest.raises(DataError, match="not a finished corpus"):
         shards.read(folder)
 
 
@@ -113,7 +113,7 @@ def test_an_array_of_other_numbers_is_refused(folder):
 
 def test_a_changed_vocabulary_is_refused(folder):
     (folder / "vocab.txt").write_text((folder / "vocab.txt").read_text().replace("bank", "knab"))
-    with pytest.raises(DataError, match="not the vocabulary the shards were made with"):
+    with pytest.raises(DataError, match="not the vocabulary that the shards were made with"):
         shards.read(folder)
 
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stelmo.config import PrepareSettings
-from stelmo.corpus import assemble, chunks, counts
+from stelmo.corpus import assemble, chunks, counts, inputs
 from stelmo.corpus import folder as shards
 from stelmo.corpus import prepare as module
 from stelmo.corpus.prepare import prepare
@@ -52,7 +52,7 @@ def files_of(folder):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Many chunks and several shards out of little text."""
-    monkeypatch.setattr(chunks, "CHARACTERS", 60)
+    monkeypatch.setattr(inputs, "CHUNK_CHARACTERS", 60)
     monkeypatch.setattr(assemble, "SHARD_TOKENS", 100)
 
 
@@ -287,10 +287,10 @@ KILLED = """
 import sys
 from pathlib import Path
 from stelmo.config import PrepareSettings
-from stelmo.corpus import chunks
+from stelmo.corpus import inputs
 from stelmo.corpus.prepare import prepare
 if __name__ == "__main__":
-    chunks.CHARACTERS = 2000
+    inputs.CHUNK_CHARACTERS = 2000
     prepare([sys.argv[1]], Path(sys.argv[2]), PrepareSettings(), processes=2)
 """
 
@@ -308,7 +308,7 @@ def test_a_killed_run_goes_on_and_leaves_no_process_behind(tmp_path, monkeypatch
     while _alive(process.pid):
         assert time.monotonic() < deadline, "workers outlive their parent"
         time.sleep(0.05)
-    monkeypatch.setattr(chunks, "CHARACTERS", 2000)
+    monkeypatch.setattr(inputs, "CHUNK_CHARACTERS", 2000)
     for name in ("corpus", "whole"):
         prepare([text], tmp_path / name, PrepareSettings())
     assert files_of(tmp_path / "corpus") == files_of(tmp_path / "whole")
@@ -370,7 +370,7 @@ def test_a_torn_corpus_is_refused_and_can_be_overwritten(tmp_path):
 def test_a_folder_of_something_else_is_never_replaced(tmp_path):
     write(tmp_path / "corpus" / "thesis.txt", "mine")
     for overwrite in (False, True):
-        with pytest.raises(OutputError, match="no corpus"):
+        with pytest.raises(OutputError, match="is not a corpus"):
             made(tmp_path, "a\n", overwrite=overwrite)
     assert (tmp_path / "corpus" / "thesis.txt").read_text() == "mine"
 
@@ -402,7 +402,7 @@ def test_an_empty_folder_is_filled(tmp_path):
     [("text", ""), ("text", "\n \n\t\n"), ("tokens", "<S> </S>\n"), ("wiki", '<doc id="1">\n</doc>\n')],
 )
 def test_an_empty_corpus_is_refused(tmp_path, format, text):
-    with pytest.raises(DataError, match=r"a\.txt: no sentence there"):
+    with pytest.raises(DataError, match=r"a\.txt: no sentence found"):
         made(tmp_path, text, PrepareSettings(format=format))
     assert not (tmp_path / "corpus").exists()
 
@@ -419,9 +419,9 @@ def test_bytes_that_are_no_text_are_refused_with_their_line(tmp_path):
     [
         (["missing.txt"], r"missing\.txt: No such file"),
         (["-"], "standard input"),
-        (["empty"], "no file there"),
+        (["empty"], "no files found"),
         (["b.txt", "b.txt"], "named twice"),
-        (["b.conllu"], "looks like a file of conllu"),
+        (["b.conllu"], "looks like a conllu file"),
     ],
 )
 def test_inputs_that_cannot_be_read_are_named(tmp_path, monkeypatch, inputs, message):
@@ -435,13 +435,13 @@ def test_inputs_that_cannot_be_read_are_named(tmp_path, monkeypatch, inputs, mes
 
 
 def test_a_minimum_count_that_no_word_has_is_refused(tmp_path):
-    with pytest.raises(DataError, match="no word is there 3 times"):
+    with pytest.raises(DataError, match="no word occurs 3 times"):
         made(tmp_path, "a a b\n", PrepareSettings(format="tokens", heldout=0, min_count=3))
 
 
 def test_no_folder_to_write_in_is_said(tmp_path):
     write(tmp_path / "a.txt", "a\n")
-    with pytest.raises(OutputError, match="there is no folder"):
+    with pytest.raises(OutputError, match="does not exist; create it first"):
         prepare([tmp_path / "a.txt"], tmp_path / "no" / "corpus", ALL)
 
 

@@ -22,7 +22,7 @@ import stelmo
 from stelmo.config import OutputSettings
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.integrations import ray as on_ray
-from stelmo.jobs import run, spool, work
+from stelmo.jobs import blocks, run, shared_folder
 from stelmo.text.formats import Sentence
 
 DOCS = Path(__file__).parents[3] / "docs" / "integrations" / "ray.md"
@@ -53,10 +53,10 @@ def rows(path):
 def test_a_killed_worker_and_finished_blocks_change_nothing(ray, model, tmp_path, monkeypatch):
     output, death = tmp_path / "v.parquet", tmp_path / "died"
     local = stelmo.load(model, threads=1)
-    about = work.about(local, SMALL_BLOCKS)
-    folder = work.working_folder(output, about, overwrite=False)
-    spool.fill(folder, work.cut(local, SENTENCES, SMALL_BLOCKS))
-    spool.Worker(folder, local, SMALL_BLOCKS, about).compute(0)
+    about = blocks.run_settings(local, SMALL_BLOCKS)
+    folder = blocks.working_folder(output, about, overwrite=False)
+    shared_folder.fill(folder, blocks.cut(local, SENTENCES, SMALL_BLOCKS))
+    shared_folder.Worker(folder, local, SMALL_BLOCKS, about).compute(0)
     finished = (folder / "000000.parquet").stat().st_mtime_ns
 
     original = on_ray._worker
@@ -75,7 +75,7 @@ def test_a_killed_worker_and_finished_blocks_change_nothing(ray, model, tmp_path
         worker._model.run = run_
         return worker
 
-    block_1 = list(work.cut(local, SENTENCES, SMALL_BLOCKS))[1]
+    block_1 = list(blocks.cut(local, SENTENCES, SMALL_BLOCKS))[1]
     monkeypatch.setattr(on_ray, "_worker", mortal)
     told = []
     count = on_ray.embed_sentences(

@@ -1,6 +1,8 @@
 """Streams of sentences into files: layouts, order, interruption, and disks that fill up."""
 
 import json
+import subprocess
+import sys
 
 import h5py
 import numpy as np
@@ -43,13 +45,13 @@ def read_back(path):
 @pytest.mark.parametrize("ending", [".hdf5", ".h5", ".npz", ".parquet", ".jsonl"])
 def test_every_format_holds_the_vectors_in_order_with_duplicates_and_blank_lines(ending, tmp_path):
     path = tmp_path / f"v{ending}"
-    assert embed(path) == len(SENTENCES)
+    assert embed(path) == (len(SENTENCES), True)
     expected = tiny.model().embed([sentence.tokens for sentence in SENTENCES])
     found = read_back(path)
     assert sorted(found) == list(range(len(SENTENCES)))
     for number, vectors in enumerate(expected):
         np.testing.assert_allclose(found[number], vectors, atol=1e-5)
-    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [f".{path.name}.run.json", path.name]
 
 
 def test_hdf5_has_the_layout_of_the_old_command(tmp_path):
@@ -134,7 +136,7 @@ def test_an_interrupted_run_goes_on_and_ends_in_the_same_bytes(after, state, tmp
     embed(broken, model=model)
     assert broken.read_bytes() == whole.read_bytes()
     assert len(computed) < len(SENTENCES) or after == 1
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["broken.npz", "whole.npz"]
+    assert sorted(entry.name for entry in tmp_path.iterdir() if entry.suffix != ".json") == ["broken.npz", "whole.npz"]
 
 
 def test_a_block_of_another_text_is_not_used_again(tmp_path):
@@ -190,9 +192,85 @@ def test_an_output_that_exists_is_kept_and_overwritten_only_when_asked(tmp_path)
     assert len(read_back(tmp_path / "v.npz")) == len(SENTENCES)
 
 
+@pytest.mark.parametrize("ending", [".hdf5", ".npz", ".parquet", ".jsonl"])
+def test_a_finished_run_that_is_repeated_does_nothing(ending, tmp_path):
+    path = tmp_path / f"v{ending}"
+    embed(path)
+    before, model = path.stat(), tiny.model()
+    computed = counting(model)
+    assert embed(path, model=model) == (len(SENTENCES), False)
+    assert (path.stat().st_ino, path.stat().st_mtime_ns, computed) == (before.st_ino, before.st_mtime_ns, [])
+
+
+def test_a_run_killed_after_its_output_is_complete_is_finished(tmp_path, monkeypatch):
+    original = run.atomic.remove
+
+    def killed(path):
+        if path.name == "v.npz.partial" and (tmp_path / "v.npz").exists():
+            raise PulledPlugError
+        original(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run.atomic, "remove", killed)
+        with pytest.raises(PulledPlugError):
+            embed(tmp_path / "v.npz")
+    assert list((tmp_path / "v.npz.partial").glob("*.npz"))
+    assert embed(tmp_path / "v.npz") == (len(SENTENCES), False)
+    assert not (tmp_path / "v.npz.partial").exists()
+
+
+@pytest.mark.parametrize(
+    ("sentences", "settings"),
+    [(SENTENCES[:-1], SMALL_BLOCKS), (SENTENCES, OutputSettings(block_tokens=7, layer="top")), ([], SMALL_BLOCKS)],
+)
+def test_a_finished_output_of_another_run_is_not_taken_for_this_one(sentences, settings, tmp_path):
+    embed(tmp_path / "v.npz")
+    with pytest.raises(OutputError, match="exists"):
+        embed(tmp_path / "v.npz", settings, sentences)
+
+
+def test_an_output_that_was_changed_is_not_taken_for_a_finished_one(tmp_path):
+    embed(tmp_path / "v.npz")
+    (tmp_path / "v.npz").write_text("precious")
+    with pytest.raises(OutputError, match="exists"):
+        embed(tmp_path / "v.npz")
+    (tmp_path / ".v.npz.run.json").write_text("torn")
+    with pytest.raises(OutputError, match="exists"):
+        embed(tmp_path / "v.npz")
+    assert (tmp_path / "v.npz").read_text() == "precious"
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from stelmo.store import atomic
+with atomic.new_file(Path(sys.argv[1])) as draft:
+    draft.write_text("half")
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_drafts_of_killed_processes_are_removed_and_those_of_others_are_not(tmp_path):
+    subprocess.run([sys.executable, "-c", KILLED, tmp_path / "v.npz"], check=False)
+    (left,) = tmp_path.iterdir()
+    with run.atomic.new_file(tmp_path / "v.npz") as alive:
+        run.atomic.remove_dead_drafts(tmp_path / "v.npz")
+        assert list(tmp_path.iterdir()) == [alive]
+    left.write_text("half")
+    embed(tmp_path / "v.npz", overwrite=True)
+    assert not left.exists()
+
+
 def test_an_unknown_ending_is_refused_before_any_work(tmp_path):
     with pytest.raises(ConfigError, match=r"'\.txt'"):
         embed(tmp_path / "v.txt", sentences=interrupted(0))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("token", ["\ud800", "a/b", ".", "\0"])
+def test_a_sentence_that_cannot_be_a_key_is_refused_and_leaves_nothing(token, tmp_path):
+    with pytest.raises(DataError, match=r"corpus\.txt:1: HDF5"):
+        embed(tmp_path / "v.hdf5", OutputSettings(use_sentence_keys=True), [Sentence([token], "corpus.txt", 1)])
     assert list(tmp_path.iterdir()) == []
 
 

@@ -49,7 +49,7 @@ def test_any_number_of_shards_merges_to_the_bytes_of_one_run(
     wanted = OutputSettings(block_tokens=block_tokens, layer=layer, sentence_vectors=sentence_vectors)
     run.embed_to_file(MODEL, sentences, folder / "whole.npz", wanted)
     embed_all(folder / "v.npz", of, sentences, wanted)
-    assert shards.merge([], folder / "v.npz") == len(sentences)
+    assert shards.merge([], folder / "v.npz") == (len(sentences), True)
     assert (folder / "v.npz").read_bytes() == (folder / "whole.npz").read_bytes()
 
 
@@ -97,7 +97,7 @@ def test_an_interrupted_shard_goes_on_with_its_finished_blocks(tmp_path, monkeyp
 def test_a_shard_without_a_block_is_a_part_like_any_other(tmp_path):
     folders = embed_all(tmp_path / "v.npz", 4, SENTENCES[:1])
     assert list(folders[3].glob("*.npz")) == []
-    assert shards.merge([], tmp_path / "v.npz") == 1
+    assert shards.merge([], tmp_path / "v.npz") == (1, True)
 
 
 def test_a_missing_shard_is_named(parts, tmp_path):
@@ -153,14 +153,14 @@ def test_blocks_that_changed_places_are_noticed(parts, tmp_path):
     content = first.read_bytes()
     first.write_bytes(second.read_bytes())
     second.write_bytes(content)
-    with pytest.raises(DataError, match="not those of the text"):
+    with pytest.raises(DataError, match="do not match the text"):
         shards.merge([], tmp_path / "v.npz")
     assert not (tmp_path / "v.npz").exists()
 
 
 def test_a_folder_that_is_no_part_is_refused(tmp_path):
     (tmp_path / "odd").mkdir()
-    with pytest.raises(DataError, match="no finished part"):
+    with pytest.raises(DataError, match="not a finished shard"):
         shards.merge([tmp_path / "odd"], tmp_path / "v.npz")
     (tmp_path / "odd" / "part.json").write_text(json.dumps({"shard": 0}))
     with pytest.raises(DataError, match="shard"):
@@ -191,6 +191,16 @@ def test_an_empty_text_leaves_nothing(tmp_path):
 
 def test_a_finished_part_is_kept_and_overwritten_only_when_asked(parts, tmp_path):
     with pytest.raises(OutputError, match="exists"):
-        shards.embed_shard(MODEL, SENTENCES, tmp_path / "v.npz", SMALL_BLOCKS, Shard(1, 3))
+        shards.embed_shard(MODEL, SENTENCES[:2], tmp_path / "v.npz", SMALL_BLOCKS, Shard(1, 3))
+    with pytest.raises(OutputError, match="exists"):
+        shards.embed_shard(MODEL, SENTENCES, tmp_path / "v.npz", OutputSettings(layer="top"), Shard(1, 3))
     shards.embed_shard(MODEL, SENTENCES[:2], tmp_path / "v.npz", SMALL_BLOCKS, Shard(1, 3), overwrite=True)
     assert json.loads((parts[0] / "part.json").read_text())["sentences"] == 2
+
+
+def test_a_finished_shard_or_merge_that_is_repeated_does_nothing(parts, tmp_path):
+    again = shards.embed_shard(MODEL, SENTENCES, tmp_path / "v.npz", SMALL_BLOCKS, Shard(1, 3))
+    assert again.folder == parts[0]
+    assert not again.made
+    assert [shards.merge([], tmp_path / "v.npz").made for _ in range(2)] == [True, False]
+    assert not run.embed_to_file(MODEL, SENTENCES, tmp_path / "v.npz", SMALL_BLOCKS).made

@@ -48,7 +48,7 @@ def test_layer_0_over_a_corpus_is_the_vocabularys_twice_over(tmp_path):
 
 @pytest.mark.parametrize("together", [1, 3, 4096])
 def test_a_vocabulary_keeps_its_order_without_the_marks(tmp_path, monkeypatch, together):
-    monkeypatch.setattr(words, "TOGETHER", together)
+    monkeypatch.setattr(words, "WORDS_AT_ONCE", together)
     model = tiny.model()
     assert words.write_vocabulary(model, tmp_path / "w.txt") == words.Written(words=8, width=6)
     found = static.read(tmp_path / "w.txt")
@@ -78,9 +78,9 @@ def test_the_corpus_is_read_once_as_it_comes(tmp_path):
 
 def test_nothing_is_written_where_no_word_is_left(tmp_path):
     for sentences, settings, message in (
-        ([], None, "the corpus holds no word"),
-        (SENTENCES[1:2], None, "the corpus holds no word"),
-        (SENTENCES, WordSettings(min_count=9), r"none of \d words comes 9 times"),
+        ([], None, "the corpus contains no word"),
+        (SENTENCES[1:2], None, "the corpus contains no word"),
+        (SENTENCES, WordSettings(min_count=9), r"none of \d words occurs 9 times"),
     ):
         with pytest.raises(DataError, match=message):
             words.write_averages(tiny.model(), sentences, tmp_path / "w.vec", settings)

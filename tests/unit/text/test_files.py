@@ -3,6 +3,7 @@ import io
 import lzma
 import os
 import threading
+import tracemalloc
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stelmo.config import ReadSettings
 from stelmo.errors import DataError
 from stelmo.text.files import LineReader
 
@@ -198,3 +200,25 @@ def test_a_failing_disk_is_reported(tmp_path):
         reader._file = Broken()
         with pytest.raises(DataError, match=r"corpus\.txt: Input/output error"):
             list(reader)
+
+
+@each_form
+def test_a_line_without_end_is_refused_with_its_place_before_it_is_read(tmp_path, compress):
+    path = written(tmp_path, compress(b"fine\n" + bytes(64 << 20)))
+    with (
+        LineReader(path, ReadSettings(line_bytes=1 << 20)) as reader,
+        pytest.raises(DataError, match=r"corpus\.txt:2: a line of more"),
+    ):
+        tracemalloc.start()
+        list(reader)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 24 << 20
+
+
+def test_a_line_of_the_largest_length_is_read(tmp_path):
+    path = written(tmp_path, b"a" * 5000 + b"\n" + b"b" * 5001)
+    with LineReader(path, ReadSettings(line_bytes=5001)) as reader:
+        assert [len(line) for _, line in reader] == [5000, 5001]
+    with LineReader(path, ReadSettings(line_bytes=5000)) as reader, pytest.raises(DataError, match=r"corpus\.txt:2"):
+        list(reader)

@@ -208,3 +208,8 @@ def test_sentences_are_read_one_at_a_time(tmp_path):
 def test_a_real_treebank_has_words_in_every_sentence():
     with LineReader(TREEBANKS[0]) as reader:
         assert all(sentence.tokens for sentence in read(reader, TREEBANKS[0].name, "conllu", tokenizer=halves))
+
+
+@pytest.mark.parametrize("blank", ["\x0b", "\u00a0", "\x1c", "\x85"])
+def test_a_row_of_other_white_space_is_not_taken_for_a_document_mark(tmp_path, blank):
+    assert tokens(tmp_path, f"a\n{blank}\nb\n", "columns") == [["a", blank, "b"]]

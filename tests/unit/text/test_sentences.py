@@ -1,3 +1,4 @@
+import time
 from itertools import pairwise
 
 import pytest
@@ -5,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stelmo.errors import ConfigError
+from stelmo.text import sentences as module
 from stelmo.text.sentences import split, tokenize, tokenize_text
 
 LANGUAGES = st.sampled_from(["en", "de", "fr", "hi", "ja", "zh", "th", "xx", ""])
@@ -103,3 +105,37 @@ def test_tokenize_gives_strings_in_sentences():
 def test_an_unknown_kind_of_contractions_is_refused():
     with pytest.raises(ConfigError, match="contractions"):
         tokenize("x", contractions="none")
+
+
+WORST = ['"', '?"', "('\"", "“", "« ", "a “b. ", "?»", "「a。", "'"]
+
+
+@pytest.mark.parametrize("unit", WORST)
+@pytest.mark.parametrize("size", [20_000, 80_000])
+def test_the_splitter_is_never_given_more_marks_than_it_can_bear(unit, size, monkeypatch):
+    """It takes time in proportion to the marks times the characters of a piece."""
+    work, original = [], module._piece_boundaries
+
+    def counted(piece, language):
+        work.append(len(module._MARK.findall(piece)) * len(piece))
+        return original(piece, language)
+
+    monkeypatch.setattr(module, "_piece_boundaries", counted)
+    text = (unit * size)[:size]
+    spans = split(text)
+    assert sum(work) <= 3 * module._MOST_MARKS * size
+    assert "".join(text[a:b] for a, b in spans).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize("unit", WORST)
+def test_the_worst_texts_take_seconds_not_minutes(unit):
+    before = time.process_time()
+    split((unit * 400_000)[:400_000])
+    assert time.process_time() - before < 20
+
+
+def test_a_long_paragraph_of_ordinary_text_is_split_as_a_short_one(monkeypatch):
+    text = "".join(f"“Is it {n}?” he asked. She said no. It isn't Mr. Smith's, i.e. not {n}. " for n in range(2000))
+    pieces = split(text)
+    monkeypatch.setattr(module, "_MOST_MARKS", len(text))
+    assert split(text) == pieces

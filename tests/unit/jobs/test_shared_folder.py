@@ -9,7 +9,7 @@ import tiny
 
 from stelmo.config import OutputSettings
 from stelmo.errors import DataError, ModelError, OutputError
-from stelmo.jobs import run, spool, work
+from stelmo.jobs import blocks, run, shared_folder
 from stelmo.text.formats import Sentence
 
 LINES = ["The bank .", "", "a/b river", "The bank .", "über 日本 bank"] * 5
@@ -24,15 +24,15 @@ def model():
 
 @pytest.fixture
 def folder(model, tmp_path):
-    return work.working_folder(tmp_path / "v.parquet", work.about(model, SETTINGS), overwrite=False)
+    return blocks.working_folder(tmp_path / "v.parquet", blocks.run_settings(model, SETTINGS), overwrite=False)
 
 
 def fill(folder, model, sentences=SENTENCES):
-    return spool.fill(folder, work.cut(model, sentences, SETTINGS))
+    return shared_folder.fill(folder, blocks.cut(model, sentences, SETTINGS))
 
 
 def worker(folder, model, about=None):
-    return spool.Worker(folder, model, SETTINGS, about or work.about(model, SETTINGS))
+    return shared_folder.Worker(folder, model, SETTINGS, about or blocks.run_settings(model, SETTINGS))
 
 
 def rows(path):
@@ -44,7 +44,7 @@ def test_workers_together_write_the_rows_of_one_run(folder, model, tmp_path):
     several = [worker(folder, tiny.model()) for _ in range(2)]
     for number in reversed(filled.unfinished):
         several[number % 2].compute(number)
-    spool.finish(folder, filled.blocks, tmp_path / "v.parquet")
+    shared_folder.finish(folder, filled.blocks, tmp_path / "v.parquet")
     run.embed_to_file(model, SENTENCES, tmp_path / "whole.parquet", SETTINGS)
     assert rows(tmp_path / "v.parquet") == rows(tmp_path / "whole.parquet")
     assert {file.suffix for file in (tmp_path / "v.parquet").iterdir()} == {".parquet"}
@@ -75,7 +75,7 @@ def test_blocks_of_a_longer_text_do_not_stay(folder, model, tmp_path):
     filled = fill(folder, model, SENTENCES[:3])
     for number in filled.unfinished:
         worker(folder, model).compute(number)
-    spool.finish(folder, filled.blocks, tmp_path / "v.parquet")
+    shared_folder.finish(folder, filled.blocks, tmp_path / "v.parquet")
     assert len(rows(tmp_path / "v.parquet")) == 3
 
 
@@ -89,14 +89,14 @@ def test_a_block_that_keeps_ending_its_worker_is_cut_finer(deaths, pieces, folde
 
 def test_a_block_that_no_worker_survives_is_given_up_with_its_place(folder, model):
     fill(folder, model)
-    (folder / "000001.tries").write_text("somewhere 1\n" * spool.MOST_TRIES)
+    (folder / "000001.tries").write_text("somewhere 1\n" * shared_folder.MOST_TRIES)
     with pytest.raises(OutputError, match=r"begins at corpus\.txt:5 ended its worker 6 times"):
         worker(folder, model).compute(1)
 
 
 def test_the_same_command_tries_a_block_afresh(folder, model):
     fill(folder, model)
-    (folder / "000001.tries").write_text("somewhere 1\n" * spool.MOST_TRIES)
+    (folder / "000001.tries").write_text("somewhere 1\n" * shared_folder.MOST_TRIES)
     fill(folder, model)
     assert worker(folder, model).compute(1).tries == 1
 
@@ -143,7 +143,7 @@ def test_any_other_failure_is_not_taken_for_memory(folder, model):
 
 def test_a_worker_with_another_model_is_refused(folder, model):
     with pytest.raises(ModelError, match="another model"):
-        worker(folder, tiny.model(tiny.WORD_CONFIG), work.about(model, SETTINGS))
+        worker(folder, tiny.model(tiny.WORD_CONFIG), blocks.run_settings(model, SETTINGS))
 
 
 def test_a_worker_that_does_not_see_the_folder_says_so(model, tmp_path):
@@ -154,7 +154,7 @@ def test_a_worker_that_does_not_see_the_folder_says_so(model, tmp_path):
 def test_a_missing_block_is_not_passed_over(folder, model, tmp_path):
     filled = fill(folder, model)
     with pytest.raises(OutputError, match=r"000000\.parquet is missing"):
-        spool.finish(folder, filled.blocks, tmp_path / "v.parquet")
+        shared_folder.finish(folder, filled.blocks, tmp_path / "v.parquet")
 
 
 def test_no_sentence_is_refused(folder, model):
@@ -164,13 +164,13 @@ def test_no_sentence_is_refused(folder, model):
 
 def test_the_output_is_named_as_parquet_and_nothing_foreign_is_overwritten(tmp_path):
     with pytest.raises(OutputError, match="folder of Parquet"):
-        spool.refuse_output(tmp_path / "v.hdf5", False)
+        shared_folder.refuse_output(tmp_path / "v.hdf5", False)
     (tmp_path / "v.parquet").mkdir()
     (tmp_path / "v.parquet" / "notes.txt").write_text("precious")
     with pytest.raises(OutputError, match="exists"):
-        spool.refuse_output(tmp_path / "v.parquet", False)
+        shared_folder.refuse_output(tmp_path / "v.parquet", False)
     with pytest.raises(OutputError, match=r"delete notes\.txt"):
-        spool.refuse_output(tmp_path / "v.parquet", True)
+        shared_folder.refuse_output(tmp_path / "v.parquet", True)
 
 
 def test_tries_name_machine_and_process(folder, model):

@@ -1,9 +1,9 @@
-"""Blocks of text and their vectors in one folder that many processes share. Knows no cluster.
+"""Blocks of text and their vectors in a folder shared by many processes, as the workers of a cluster need them.
 
-settings.json    what decides the numbers, as beside any long run
+settings.json    everything that decides the numbers, as for any long run
 000007.json      the text of a block: the number of its first sentence, and the sentences
-000007.tries     a line for every worker that has begun with it: its machine and process
-000007.parquet   its vectors, once they are finished
+000007.tries     a line for every worker that has started the block: its machine and process
+000007.parquet   its vectors, when they are finished
 """
 
 import json
@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from stelmo.config import OutputSettings
 from stelmo.embed.model import Array, Model
 from stelmo.errors import DataError, ModelError, OutputError
-from stelmo.jobs import work
+from stelmo.jobs import blocks
 from stelmo.store import atomic, vectors
 from stelmo.text.formats import Sentence
 
-FINER = 4  # pieces in place of one where memory ran out
-WHOLE_TRIES = 2  # a worker can be killed for reasons of its own; only then memory is suspected
+FINER = 4  # pieces that replace one after memory ran out
+WHOLE_TRIES = 2  # a worker can be killed for other reasons; after this many, lack of memory is assumed
 MOST_TRIES = 6
 
 
@@ -33,61 +33,60 @@ class Filled(NamedTuple):
 
 
 class Done(NamedTuple):
-    place: str  # of its first sentence, for a person
+    place: str  # file:line of its first sentence
     tokens: int
-    tries: int  # workers that began with the block
-    pieces: int  # it was computed in
+    tries: int  # workers that have started the block
+    pieces: int  # in which it was computed
 
 
 def fill(folder: Path, found: Iterable[Sequence[Sentence]]) -> Filled:
-    """The text of every block on disk; vectors of the very same text are kept from an earlier run."""
-    blocks = sentences = finished_tokens = 0
+    """Write the text of every block; vectors of the same text are kept from an earlier run."""
+    count = sentences = finished_tokens = 0
     unfinished = []
     for number, block in enumerate(found):
         if _keep(folder, number, sentences, block):
-            finished_tokens += work.token_count(block)
+            finished_tokens += blocks.token_count(block)
         else:
             unfinished.append(number)
-        blocks, sentences = blocks + 1, sentences + len(block)
-    if not blocks:
-        raise DataError(work.NO_SENTENCE)
-    return Filled(blocks, sentences, unfinished, finished_tokens)
+        count, sentences = count + 1, sentences + len(block)
+    if not count:
+        raise DataError(blocks.NO_SENTENCE)
+    return Filled(count, sentences, unfinished, finished_tokens)
 
 
 class Worker:
-    """One model that computes block after block; several may work on one folder."""
+    """Computes one block after another; several workers can share one folder."""
 
-    def __init__(self, folder: Path, model: Model, settings: OutputSettings, about: dict[str, Any]) -> None:
-        if model.saved().fingerprint() != about["model"]:
-            raise ModelError("a worker finds another model under the name; every machine needs the same files")
-        self._folder, self._model, self._settings, self._about = folder, model, settings, about
-        self._shape = work.shape(model, settings)
+    def __init__(self, folder: Path, model: Model, settings: OutputSettings, used: dict[str, Any]) -> None:
+        if model.saved().fingerprint() != used["model"]:
+            raise ModelError("a worker has loaded another model from this path; every machine needs the same files")
+        self._folder, self._model, self._settings, self._used = folder, model, settings, used
+        self._shape = blocks.output_shape(model, settings)
 
     def compute(self, number: int) -> Done:
-        """Write a block's vectors. A block that keeps ending its worker, as when the system takes a process for
-        its memory, is cut finer each time."""
+        """Write a block's vectors. A block whose workers keep dying (out of memory) is cut finer each time."""
         start, sentences = _text(self._folder, number)
         tries = _begin(self._folder, number)
         if tries > MOST_TRIES:
             raise OutputError(
                 f"the block that begins at {_place(sentences[0])} ended its worker {MOST_TRIES} times; "
-                "give fewer workers more memory each, or smaller batches (--memory, --batch-tokens)"
+                "use fewer workers with more memory each, or smaller batches (--memory, --batch-tokens)"
             )
         pieces = FINER ** max(0, tries - WHOLE_TRIES)
         arrays, pieces = _in_pieces(self._model, sentences, self._settings, pieces)
         path = _file(self._folder, number, "parquet")
         with (
             atomic.new_file(path, overwrite=True) as draft,
-            vectors.writing(draft, vectors.writer_for(path), self._shape, self._about) as writer,
+            vectors.writing(draft, vectors.writer_for(path), self._shape, self._used) as writer,
         ):
             for place, (sentence, array) in enumerate(zip(sentences, arrays, strict=True), start):
                 writer.add(place, sentence, array)
-        return Done(_place(sentences[0]), work.token_count(sentences), tries, pieces)
+        return Done(_place(sentences[0]), blocks.token_count(sentences), tries, pieces)
 
 
-def finish(folder: Path, blocks: int, output: Path) -> None:
-    """The finished files alone, in the place of the output."""
-    wanted = {_file(folder, number, "parquet").name for number in range(blocks)}
+def finish(folder: Path, count: int, output: Path) -> None:
+    """Remove everything but the `count` finished files and give the folder its final name."""
+    wanted = {_file(folder, number, "parquet").name for number in range(count)}
     missing = wanted - {file.name for file in folder.iterdir()}
     if missing:
         raise OutputError(f"{folder}: {min(missing)} is missing; do all machines see this folder?")
@@ -99,9 +98,9 @@ def finish(folder: Path, blocks: int, output: Path) -> None:
 
 
 def refuse_output(output: Path, overwrite: bool) -> None:
-    """Refused before any work; a folder is replaced only if it is such a one itself."""
+    """Refuse a path that cannot be written, before any work; only a folder of Parquet files can be overwritten."""
     if output.suffix != ".parquet":
-        raise OutputError(f"{output}: workers write a folder of Parquet files; give it a name such as vectors.parquet")
+        raise OutputError(f"{output}: workers write a folder of Parquet files; its name must end in .parquet")
     vectors.writer_for(output)
     atomic.refuse_existing(output, overwrite)
     foreign = [file.name for file in output.iterdir() if file.suffix != ".parquet"] if output.is_dir() else []
@@ -110,7 +109,7 @@ def refuse_output(output: Path, overwrite: bool) -> None:
 
 
 def _keep(folder: Path, number: int, start: int, block: Sequence[Sentence]) -> bool:
-    """Whether the block's vectors are there; else its text is, and no try."""
+    """Write the block's text, unless its file has the same → whether its vectors are finished. Tries start at zero."""
     note, result = (_file(folder, number, ending) for ending in ("json", "parquet"))
     text = json.dumps([start, block]).encode()
     atomic.remove(_file(folder, number, "tries"))
@@ -131,7 +130,7 @@ def _text(folder: Path, number: int) -> tuple[int, list[Sentence]]:
 
 
 def _begin(folder: Path, number: int) -> int:
-    """How many workers have begun with the block, this one among them."""
+    """The number of workers that have started the block, including this one."""
     with _file(folder, number, "tries").open("a+") as marks:
         marks.write(f"{socket.gethostname()} {os.getpid()}\n")
         marks.seek(0)
@@ -141,11 +140,11 @@ def _begin(folder: Path, number: int) -> int:
 def _in_pieces(
     model: Model, sentences: Sequence[Sentence], settings: OutputSettings, pieces: int
 ) -> tuple[list[Array], int]:
-    """The vectors, and in how many pieces they fitted into memory."""
+    """The vectors, and the number of pieces in which they fitted into memory."""
     size = -(-len(sentences) // min(pieces, len(sentences)))
     cuts = range(0, len(sentences), size)
     try:
-        parts = [work.compute(model, sentences[at : at + size], settings)[0] for at in cuts]
+        parts = [blocks.compute(model, sentences[at : at + size], settings)[0] for at in cuts]
     except (MemoryError, RuntimeError) as problem:
         if not _is_out_of_memory(problem):
             raise
@@ -155,13 +154,13 @@ def _in_pieces(
         longest = max(sentences, key=lambda sentence: len(sentence.tokens))
         raise DataError(
             f"{_place(longest)}: a sentence of {len(longest.tokens):,} tokens does not fit into a "
-            "worker's memory; give fewer workers more memory each"
+            "worker's memory; use fewer workers with more memory each"
         )
     return _in_pieces(model, sentences, settings, len(cuts) * FINER)
 
 
 def _is_out_of_memory(problem: BaseException) -> bool:
-    """Torch says so in words alone: of a GPU, of the CPU."""
+    """Torch reports it only in the message, with different words for GPU and CPU."""
     words = "out of memory", "DefaultCPUAllocator"
     return isinstance(problem, MemoryError) or any(word in str(problem) for word in words)
 
