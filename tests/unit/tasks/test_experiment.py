@@ -8,11 +8,11 @@ import torch
 from unit.tasks import more_samples, samples
 
 from stelmo.errors import ConfigError, DataError, ModelError, OutputError
+from stelmo.progress import NoProgress
 from stelmo.store import mixes
 from stelmo.store.runs import Run
-from stelmo.tasks import experiment, loop, plan, predict, results, saved, training
-from stelmo.tasks.loop import Silence
-from stelmo.tasks.splits import Skipped
+from stelmo.tasks import experiment, loop, network, results, saved, training
+from stelmo.tasks.reading import Skipped
 from stelmo.tasks.table import TASKS
 
 SAMPLES = {
@@ -42,14 +42,14 @@ class PowerCutError(Exception):
     """What no run expects."""
 
 
-class StopsAt(Silence):
+class StopsAt(NoProgress):
     """Ends the run in the middle of an epoch."""
 
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
 
-    def step(self, report) -> None:
-        if report.epoch == self._epoch:
+    def update(self, report) -> None:
+        if getattr(report, "epoch", None) == self._epoch:
             raise PowerCutError
 
 
@@ -61,11 +61,13 @@ def folder(name, path):
 
 
 def small(name, *words, **elmo):
-    return plan.make(name, "cpu", {"placement": "none", **elmo}, [*SMALL[name], "batch=8", "patience=50", *words])
+    return network.configure(
+        name, "cpu", {"placement": "none", **elmo}, [*SMALL[name], "batch=8", "patience=50", *words]
+    )
 
 
-def trained(chosen, data, to, watch=None, model=None, seeds=(0,), cache=None):
-    return experiment.run(chosen, data, to, seeds, model, None, cache, None, watch or Silence())
+def trained(chosen, data, to, progress=None, model=None, seeds=(0,), cache=None):
+    return experiment.run(chosen, data, to, seeds, model, None, cache, None, progress or NoProgress())
 
 
 def weights_of(seed_folder):
@@ -78,14 +80,14 @@ def weights_of(seed_folder):
 def test_a_few_examples_are_learned_by_heart(name, tmp_path):
     chosen = small(name, "lr=0.01", "optimizer=adam", "plateau=50")
     task, path = chosen.task, folder(name, tmp_path / "data")
-    materials = experiment.prepare(chosen, path, None, None, tmp_path / "layers", None, Silence())
-    network = experiment._network(chosen, materials, 0)
-    learner = training.Training(network.net, network.words, chosen.train, 0)
+    materials = experiment.prepare(chosen, path, None, None, tmp_path / "layers", None, NoProgress())
+    built = experiment.new_network(chosen, materials, 0)
+    learner = training.Training(built.net, chosen.train, 0)
     examples = materials.data.train
     for _ in range(80):
-        network.net.train()
+        built.net.train()
         learner.step(examples)
-    predictions = loop.predict(network.net, task, examples, 8)
+    predictions = loop.predict(built.net, task, examples, 8)
     assert task.headline(task.score(predictions, examples)) == pytest.approx(100.0)
 
 
@@ -121,9 +123,9 @@ def test_unlabelled_text_is_answered_in_the_official_format(name, tmp_path):
     chosen = small(name, "epochs=1")
     path = folder(name, tmp_path / "data")
     trained(chosen, path, tmp_path / "run")
-    network = predict.read(tmp_path / "run", name)
+    built = saved.read_run(tmp_path / "run", name)
     source = path / f"test.{NAMES[name]}"
-    count = predict.file(network, source, tmp_path / "answers")
+    count = saved.predict_file(built, source, tmp_path / "answers")
     examples = chosen.task.data.read_new(source)
     assert count == len(examples)
     assert len(chosen.task.data.read_predictions(tmp_path / "answers", examples)) == count
@@ -135,12 +137,12 @@ def test_elmo_reaches_the_loss_at_every_place(name, placement, tmp_path):
     model = tiny.model()
     chosen = small(name, placement=placement, dropout=0.0)
     path = folder(name, tmp_path / "data")
-    materials = experiment.prepare(chosen, path, model, None, tmp_path / "layers", None, Silence())
-    network = experiment._network(chosen, materials, 0)
-    network.net.train()
-    network.net.loss(materials.data.train).backward()
-    assert set(network.words.mixes()) == ({"input", "output"} if placement == "both" else {placement})
-    for mix in network.words.mixes().values():
+    materials = experiment.prepare(chosen, path, model, None, tmp_path / "layers", None, NoProgress())
+    built = experiment.new_network(chosen, materials, 0)
+    built.net.train()
+    built.net.loss(materials.data.train).backward()
+    assert set(built.words.mixes()) == ({"input", "output"} if placement == "both" else {placement})
+    for mix in built.words.mixes().values():
         assert mix.scale.grad.abs() > 0
         assert mix.logits.grad.abs().sum() > 0
 
@@ -231,22 +233,22 @@ def test_another_bilm_than_the_one_trained_with_is_refused(tmp_path):
         (["lr=fast"], "lr: "),
         (["speed=3"], "speed"),
         (["size.wings=2"], "wings"),
-        (["size=3"], "a part of the size"),
+        (["size=3"], "one setting of the size"),
     ],
 )
 def test_a_wrong_setting_is_refused(words, message):
     with pytest.raises(ConfigError, match=message):
-        plan.make("ner", words=words)
+        network.configure("ner", words=words)
 
 
 def test_a_network_that_would_read_nothing_is_refused():
-    with pytest.raises(ConfigError, match="would read nothing"):
-        plan.make("ner", elmo={"placement": "output"}, vectors="none")
+    with pytest.raises(ConfigError, match="would have no input"):
+        network.configure("ner", elmo={"placement": "output"}, vectors="none")
 
 
-def test_a_plan_comes_back_from_its_description():
-    chosen = plan.make("srl", "paper", {"layers": "top"}, ["lr=0.5"], "glove.txt", 0.25)
-    assert plan.remembered(json.loads(json.dumps(chosen.described()))) == chosen
+def test_a_configuration_comes_back_from_its_json():
+    chosen = network.configure("srl", "paper", {"layers": "top"}, ["lr=0.5"], "glove.txt", 0.25)
+    assert network.from_json(json.loads(json.dumps(chosen.to_json()))) == chosen
 
 
 def test_a_missing_split_is_named(tmp_path):
@@ -258,15 +260,15 @@ def test_a_missing_split_is_named(tmp_path):
 
 def test_no_trained_task_is_found_in_an_empty_folder(tmp_path):
     with pytest.raises(ModelError, match="no trained task there"):
-        predict.find(tmp_path)
+        saved.find(tmp_path)
 
 
 def test_a_diverged_loss_is_refused(tmp_path):
     chosen = small("sst5", "epochs=1")
     path = folder("sst5", tmp_path / "data")
-    materials = experiment.prepare(chosen, path, None, None, tmp_path / "layers", Skipped(), Silence())
-    network = experiment._network(chosen, materials, 0)
-    network.words.static.unknown_D.data.fill_(float("nan"))
-    network.words.static.vectors_VD.data.fill_(float("nan"))
+    materials = experiment.prepare(chosen, path, None, None, tmp_path / "layers", Skipped(), NoProgress())
+    built = experiment.new_network(chosen, materials, 0)
+    built.words.static.unknown_D.data.fill_(float("nan"))
+    built.words.static.vectors_VD.data.fill_(float("nan"))
     with pytest.raises(ModelError, match="smaller lr"):
-        training.Training(network.net, network.words, chosen.train, 0).step(materials.data.train)
+        training.Training(built.net, chosen.train, 0).step(materials.data.train)
