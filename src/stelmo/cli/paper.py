@@ -22,7 +22,7 @@ def paper(
     parts: Annotated[str | None, typer.Option(help="table1 … table7, figure1, figure2; unset: all.")] = None,
     tasks: Annotated[str | None, typer.Option(help="squad,snli,srl,coref,ner,sst5; unset: all.")] = None,
     ablate: Annotated[str, typer.Option(help="Tasks of Tables 2 and 3 and Figure 1.")] = "snli,srl",
-    size: Annotated[str, typer.Option(help="cpu or paper.")] = "cpu",
+    size: Annotated[str, typer.Option(help="cpu, workstation or paper.")] = "cpu",
     seeds: Annotated[int, typer.Option(min=1, help="Networks of each cell.")] = 3,
     few_seeds: Annotated[int, typer.Option(min=1, help="The same, for squad and coref.")] = 2,
     vectors: Annotated[str | None, typer.Option(help="Static vectors; unset: DATA/vectors/*, else random.")] = None,

@@ -36,11 +36,11 @@ def task(
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with train, dev and (if any) test files.")] = None,
     to: Annotated[
-        Path | None, typer.Option(help="Run folder; the same command again goes on where it stopped.")
+        Path | None, typer.Option(help="Run folder; the same command resumes an interrupted run.")
     ] = None,
     predict: Annotated[Path | None, typer.Option(metavar="RUN", help="Use a trained task on FILE.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="With --predict: where answers go.")] = None,
-    size: Annotated[str, typer.Option(help="cpu (minutes on one core, data sampled) or paper.")] = "cpu",
+    size: Annotated[str, typer.Option(help="cpu (minutes on one core, data sampled), workstation (at most about 90 minutes, all data) or paper.")] = "cpu",
     model: ModelName = None,
     elmo: Annotated[str | None, typer.Option(help=_elmo("placement"))] = None,
     layers: Annotated[str | None, typer.Option(help=_elmo("layers"))] = None,
@@ -54,11 +54,11 @@ def task(
     seeds: Annotated[int, typer.Option(min=1, help="Networks to train, from seeds 0, 1, …")] = 1,
     fraction: Annotated[float, typer.Option(help="Share of the training examples to learn from.")] = 1.0,
     cache: Annotated[Path | None, typer.Option(help="Folder of computed layers, to share between runs.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave flawed examples out, and count them.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip flawed examples, and count them.")] = False,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads; one lets two runs go side by side.")] = 1,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help=f"{', '.join(TaskSettings.model_fields)}; size.hidden …"),
+        typer.Option("--set", metavar="NAME=VALUE", help=f"{', '.join(TaskSettings.model_fields)}; size.hidden …; elmo.layer_norm_over …"),
     ] = None,
 ) -> None:
     """Train and score one of the paper's tasks, or answer on text with a trained one."""

@@ -11,8 +11,8 @@ RUN/seed-N/mixes.json      the learned mixes of ELMo's layers
 RUN/seed-N/result.json     the scores; written last
 """
 
+import math
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,6 +40,7 @@ class Materials(NamedTuple):
     static: StaticTable | None
     model: Model | Cached | None
     source: BilmSource | None
+    epoch_steps: int  # steps of one pass through the training data before a fraction of it is taken
     about: dict[str, Any]  # the configuration, the data and the biLM, as JSON
 
 
@@ -65,18 +66,19 @@ def run(
     return results.gather(config.task, to, seeds, materials.about["examples"])
 
 
-def read_data(config: TaskConfig, folder: Path, skipped: Skipped | None) -> Splits[Any]:
-    """The splits, sampled as the settings say."""
+def read_data(config: TaskConfig, folder: Path, skipped: Skipped | None) -> tuple[Splits[Any], int]:
+    """The splits, sampled as the settings say, and the number of training examples before a fraction is taken."""
     task, settings = config.task, config.train
     paths = reading.find(folder, task.data.FILES, ("train", "dev"))
     learn = task.read_train(paths["train"], skipped)
     dev = task.data.read(paths["dev"], skipped)
     test = task.data.read(paths["test"], skipped) if "test" in paths else []
-    return Splits(
+    data = Splits(
         sample(learn, settings.train_examples, config.fraction),
         sample(dev, settings.dev_examples),
         sample(test, settings.test_examples) if test else [],
     )
+    return data, min(len(learn), settings.train_examples or len(learn))
 
 
 def prepare(
@@ -89,7 +91,8 @@ def prepare(
     progress: TaskProgress,
 ) -> Materials:
     """Data, static vectors and frozen layers; layers that the cache already has are not computed again."""
-    data = read_data(config, folder, skipped)
+    data, whole = read_data(config, folder, skipped)
+    epoch_steps = math.ceil(whole / config.train.batch)
     learn, others = (sentences(config.task, part) for part in (data.train, [*data.dev, *data.test]))
     static = static_table(config.vectors, learn, others, config.train.tuned_vectors, progress.message)
     source = None
@@ -101,9 +104,10 @@ def prepare(
         "examples": {split: len(part) for split, part in data._asdict().items()},
         "bilm": None if source is None else source.fingerprint,
     }
-    if model is None or config.elmo.finetune:
-        return Materials(data, static, model, source, about)
-    return Materials(data, static, _frozen_layers(model, [*learn, *others], cache, progress), source, about)
+    layers: Model | Cached | None = model
+    if model is not None and not config.elmo.finetune:
+        layers = _frozen_layers(model, [*learn, *others], cache, progress)
+    return Materials(data, static, layers, source, epoch_steps, about)
 
 
 def _frozen_layers(model: Model, found: list[Tokens], cache: Path, progress: TaskProgress) -> Cached:
@@ -134,15 +138,23 @@ def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, 
     """Train and score one network, unless that is already done; False if it was asked to stop before the end."""
     run = Run(folder, NOTE)
     with run.held():
-        run.start({**materials.about, "seed": seed}, frozenset({"data"}))
+        free = {"data", "train.score_tokens"}  # they may differ when a run is resumed
+        if not config.elmo.layer_norm:
+            free.add("elmo.layer_norm_over")
+        run.start({**materials.about, "seed": seed}, frozenset(free))
         if (folder / results.RESULT).is_file():
             return True
         built = new_network(config, materials, seed)
         training = Training(built.net, config.train, seed)
-        keep_best = partial(saved.write, built, folder / "model")
-        state, finished = train(training, config.task, materials.data, run, keep_best, progress)
+
+        def keep_best(predictions: list[Any]) -> None:
+            saved.write(built, folder / "model")
+            config.task.data.write(folder / "dev.predictions", materials.data.dev, predictions)
+
+        data, epoch_steps = materials.data, materials.epoch_steps
+        state, finished = train(training, config.task, data, epoch_steps, run, keep_best, progress)
         if not finished:
             return False
         saved.read_weights(built, folder / "model")
-        results.write(built, materials.data, state, run)
+        results.write(built, data, state, run)
     return True

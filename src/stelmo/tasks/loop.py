@@ -1,8 +1,9 @@
 """A network and its examples → the network with the best dev score. One loop trains all six tasks; it knows none.
 
-Training runs in rounds: some steps, then an evaluation on dev, then a checkpoint. A round is `evaluate_every` steps, or
-one pass through the training data if that is unset. All randomness of a round comes from the seed and its number, so a
-run stopped at any moment and resumed ends in the same bits as one that was not stopped.
+Training runs in rounds: `evaluate_every` steps (unset: one epoch), then an evaluation on dev, then a checkpoint.
+Patience and schedules count evaluations. An epoch is as many steps as one pass through the whole training data takes,
+even if the run uses a fraction of the data: it then makes more passes, and trains as long. All randomness of a round
+comes from the seed and its number, so a run that is stopped and resumed ends in the same bits as one that is not.
 """
 
 import math
@@ -63,45 +64,48 @@ def train(
     training: Training[E, P],
     task: Task[E, P],
     data: Splits[E],
+    epoch_steps: int,
     run: Run,
-    keep_best: Callable[[], None],
+    keep_best: Callable[[list[P]], None],
     progress: TaskProgress,
 ) -> tuple[RunState, bool]:
     """Train until the last step, or until the score has not risen for `patience` evaluations; whether it finished.
 
-    `keep_best()` is called after each evaluation with a new best score. Stopped by a signal, the function returns
-    early; called again with the same run, it resumes.
+    `keep_best` receives the predictions on dev after each evaluation with a new best score. Stopped by a signal, the
+    function returns early; called again with the same run, it resumes.
     """
     settings = training.settings
-    per_epoch = math.ceil(len(data.train) / settings.batch)
-    total = settings.epochs * per_epoch
+    every = settings.evaluate_every or epoch_steps
+    total = settings.steps or settings.epochs * epoch_steps
     state = _resume(training, run, progress)
     with stop_asked() as stop:
         while state.step < total and not state.stopped:
             started = time.monotonic()
-            steps = min(per_epoch, total - state.step)
+            steps = min(every, total - state.step)
             loss = _train_round(training, task, data.train, state, steps, total, stop, progress)
             if loss is None:
                 return state, False
             with training.averaged():
-                scores = task.score(predict(training.net, task, data.dev, settings.batch), data.dev)
+                predictions = predict(training.net, task, data.dev, settings.score_tokens)
+                scores = task.score(predictions, data.dev)
                 seconds = state.seconds + time.monotonic() - started
                 state = state._replace(step=state.step + steps, evaluations=state.evaluations + 1, seconds=seconds)
                 state = _after_evaluation(state, task.headline(scores), training)
                 if state.best_evaluation == state.evaluations:
-                    keep_best()
-            entry = {"step": state.step, "epoch": state.step / per_epoch, "loss": loss, "lr": training.rate}
-            run.log.add({**entry, "dev": scores})
+                    keep_best(predictions)
+            passes = state.step / math.ceil(len(data.train) / settings.batch)
+            entry = {"step": state.step, "evaluation": state.evaluations, "epoch": passes, "loss": loss}
+            run.log.add({**entry, "lr": training.rate, "dev": scores})
             run.save(state.step, training.tensors(), {**state._asdict(), "lr": training.rate}, keep=1)
     return state, True
 
 
-def predict(net: TaskNetwork[E, P], task: Task[E, P], examples: Sequence[E], batch: int) -> list[P]:
-    """Predictions in the order of the examples."""
+def predict(net: TaskNetwork[E, P], task: Task[E, P], examples: Sequence[E], tokens: int) -> list[P]:
+    """Predictions in the order of the examples, computed in batches of at most `tokens` tokens, padding included."""
     net.eval()
     found: dict[int, P] = {}
     with torch.no_grad():
-        for positions in by_length(examples, task.tokens, batch):
+        for positions in by_length(examples, task.tokens, tokens):
             predictions = net.predict([examples[position] for position in positions])
             found.update(zip(positions, predictions, strict=True))
     return [found[position] for position in range(len(examples))]
@@ -185,10 +189,16 @@ def shuffled(examples: Sequence[T], length: Callable[[T], int], batch: int, seed
     return batches
 
 
-def by_length(examples: Sequence[T], length: Callable[[T], int], batch: int) -> list[list[int]]:
-    """Positions of the examples, the longest first."""
-    order = sorted(range(len(examples)), key=lambda position: -length(examples[position]))
-    return [order[place : place + batch] for place in range(0, len(order), batch)]
+def by_length(examples: Sequence[T], length: Callable[[T], int], tokens: int) -> list[list[int]]:
+    """Positions of the examples, the longest first, in batches whose padded size is at most `tokens`."""
+    lengths = [length(example) for example in examples]
+    order = sorted(range(len(examples)), key=lambda position: -lengths[position])
+    batches: list[list[int]] = []
+    while order:
+        count = max(1, tokens // max(1, lengths[order[0]]))
+        batches.append(order[:count])
+        order = order[count:]
+    return batches
 
 
 def sample(examples: Sequence[T], count: int | None, fraction: float = 1.0) -> list[T]:

@@ -8,6 +8,7 @@ from stelmo.embed.elmo import Elmo
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
 from stelmo.jobs.precompute import Cached
+from stelmo.model.mix import LayerNorm
 from stelmo.tasks.inputs import NONE, RANDOM, StaticTable, WordReader, places
 from stelmo.tasks.table import named
 from stelmo.tasks.task import AnyTask, Inventory, TaskNetwork
@@ -52,13 +53,20 @@ def configure(
         raise ConfigError(f"--fraction {fraction}: expected a share of the training examples, above 0 and at most 1")
     size = task.size(preset).model_dump()
     changes = parse_words(overrides)
-    changed_size = changes.pop("size", {})
+    changed_size, changed_elmo = changes.pop("size", {}), changes.pop("elmo", {})
     if not isinstance(changed_size, dict):
         raise ConfigError(f"--set size={changed_size}: expected one setting of the size, such as size.hidden=50")
+    if not isinstance(changed_elmo, dict):
+        raise ConfigError(f"--set elmo={changed_elmo}: expected one of ELMo's settings, such as elmo.layer_norm=true")
     recipe = {**task.model.RECIPES[preset]}
+    if "epochs" in changes:
+        if "steps" in changes:
+            raise ConfigError("--set epochs and --set steps both limit the training; set one of them")
+        # The preset's own schedule is in steps; a user who counts epochs also evaluates once per epoch.
+        recipe = {name: value for name, value in recipe.items() if name not in ("steps", "evaluate_every")}
     if vectors == RANDOM:
         recipe["tuned_vectors"] = True  # random vectors are useless unless they are learned
-    chosen = parse(ElmoSettings, {**task.model.ELMO, **(elmo or {})}, "ELMo", ConfigError)
+    chosen = parse(ElmoSettings, {**task.model.ELMO, **(elmo or {}), **changed_elmo}, "ELMo", ConfigError)
     if vectors == NONE and chosen.placement in ("none", "output"):
         raise ConfigError(
             f"--vectors none with ELMo at {chosen.placement}: the network would have no input; change one of the two"
@@ -77,12 +85,14 @@ def configure(
 def from_json(values: Mapping[str, Any]) -> TaskConfig:
     """The inverse of `TaskConfig.to_json`."""
     task = named(values["task"])
+    # Networks saved before the setting existed were trained with statistics over the batch.
+    elmo = {"layer_norm_over": "batch", **values["elmo"]}
     return TaskConfig(
         task,
         values["preset"],
         parse(type(task.size(values["preset"])), values["size"], "size", ConfigError),
         parse(TaskSettings, values["train"], "train", ConfigError),
-        parse(ElmoSettings, values["elmo"], "elmo", ConfigError),
+        parse(ElmoSettings, elmo, "elmo", ConfigError),
         values["vectors"],
         values["fraction"],
     )
@@ -115,12 +125,13 @@ def assemble(
     """An untrained network, with one mix of ELMo's layers for each place where ELMo enters it."""
     elmo, settings = None, config.elmo
     if model is not None:
+        over: LayerNorm = "sentence" if settings.layer_norm_over == "sentence" else "bilm"
         elmo = Elmo(
             model,
             outputs=len(places(settings.placement)),
             dropout=settings.dropout,
             trainable=settings.finetune,
-            layer_norm=settings.layer_norm,
+            layer_norm=over if settings.layer_norm else False,
             top_only=settings.layers == "top",
             l2=settings.l2,
         )

@@ -43,21 +43,22 @@ def mean_and_deviation(scores: Sequence[float]) -> tuple[float, float | None]:
 
 
 def write(built: AssembledNetwork, data: Splits[Any], state: RunState, run: Run) -> None:
-    """Score the network, write predictions, mixes and plot, and the result last."""
-    task, batch = built.config.task, built.config.train.batch
-    scores: dict[str, dict[str, float]] = {}
-    for split, examples in (("dev", data.dev), ("test", data.test)):
-        if examples:
-            predictions = predict(built.net, task, examples, batch)
-            task.data.write(run.path / f"{split}.predictions", examples, predictions)
-            scores[split] = task.score(predictions, examples)
+    """Score the network on the test split, write predictions, mixes and plot, and the result last.
+
+    The scores on dev are those of the best evaluation, whose predictions are already written.
+    """
+    task, entries = built.config.task, run.log.entries()
+    scores = {"dev": next(entry["dev"] for entry in entries if entry["evaluation"] == state.best_evaluation)}
+    if data.test:
+        predictions = predict(built.net, task, data.test, built.config.train.score_tokens)
+        task.data.write(run.path / "test.predictions", data.test, predictions)
+        scores["test"] = task.score(predictions, data.test)
     learned = [
         mixes.Output(placement=place, weights=tuple(mix.weights), gamma=mix.scale.item())
         for place, mix in built.words.mixes().items()
     ]
     if learned:
         mixes.write(run.path / mixes.FILE, task.name, learned)
-    entries = run.log.entries()
     placement = built.config.elmo.placement
     plots.lines(
         run.path / "curve.svg",

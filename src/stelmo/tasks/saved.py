@@ -114,5 +114,5 @@ def predict_file(built: AssembledNetwork, source: Path, to: Path) -> int:
     """Write predictions for every example of a file, in the task's official format; returns their number."""
     task = built.config.task
     examples = task.data.read_new(source)
-    task.data.write(to, examples, loop.predict(built.net, task, examples, built.config.train.batch))
+    task.data.write(to, examples, loop.predict(built.net, task, examples, built.config.train.score_tokens))
     return len(examples)

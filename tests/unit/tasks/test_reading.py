@@ -109,7 +109,7 @@ def test_a_file_in_which_everything_is_flawed_says_so(tmp_path):
 
 
 def test_what_there_is_passes(tmp_path):
-    assert reading.some([1], tmp_path, "trees") == [1]
+    assert some([1], tmp_path, "trees") == [1]
 
 
 # Columns

@@ -59,12 +59,32 @@ SIZES = {
         lexical_dropout=0.3,
         sentences=12,
     ),
+    "workstation": Size(
+        filters=((3, 32), (4, 32), (5, 32)),
+        hidden=100,
+        scorer=100,
+        widest=10,
+        spans=0.3,
+        antecedents=150,
+        lexical_dropout=0.4,
+        sentences=25,
+    ),
 }
 
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {"optimizer": "adam", "lr": 0.001, "batch": 1, "epochs": 150, "patience": 30, "clip": 5.0},
     # Three to four minutes on one core with LitBank's 80 documents: an epoch takes 14 s, 3 s of them for dev.
     "cpu": {"optimizer": "adam", "lr": 0.002, "batch": 1, "epochs": 15, "patience": 5, "plateau": 2, "clip": 5.0},
+    "workstation": {
+        "optimizer": "adam",
+        "lr": 0.001,
+        "batch": 1,
+        "steps": 4_000,
+        "evaluate_every": 160,
+        "patience": 8,
+        "plateau": 3,
+        "clip": 5.0,
+    },
 }
 
 ELMO: dict[str, Any] = {"placement": "input", "l2": 0.0, "dropout": 0.5, "layer_norm": False}

@@ -26,7 +26,11 @@ class Size(Settings):
     dropout: Share = Field(0.5, description="at the input of each biLSTM, the same for all tokens of a sentence")
 
 
-SIZES = {"paper": Size(), "cpu": Size(filters=((3, 50),), hidden=(100, 50))}
+SIZES = {
+    "paper": Size(),
+    "cpu": Size(filters=((3, 50),), hidden=(100, 50)),
+    "workstation": Size(filters=((3, 100),), hidden=(150, 75)),
+}
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {
         "optimizer": "adam",
@@ -48,6 +52,17 @@ RECIPES: dict[str, dict[str, Any]] = {
         "tuned_vectors": True,
         "train_examples": 4000,
         "dev_examples": 1000,
+    },
+    "workstation": {
+        "optimizer": "adam",
+        "lr": 0.001,
+        "batch": 32,
+        "steps": 12_000,
+        "evaluate_every": 400,
+        "patience": 8,
+        "plateau": 4,
+        "clip": 5.0,
+        "tuned_vectors": True,
     },
 }
 ELMO: dict[str, Any] = {"placement": "input", "l2": 0.1, "dropout": 0.5, "layer_norm": False}

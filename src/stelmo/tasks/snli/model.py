@@ -26,7 +26,11 @@ class Size(Settings):
 
 
 # `cpu`: 0.12 s of CPU time per step of 32 pairs, 0.26 s with ELMo, on a shared machine.
-SIZES = {"paper": Size(), "cpu": Size(hidden=64, dropout=0.2, attention_dropout=0.1)}
+SIZES = {
+    "paper": Size(),
+    "cpu": Size(hidden=64, dropout=0.2, attention_dropout=0.1),
+    "workstation": Size(hidden=128, dropout=0.3, attention_dropout=0.2),
+}
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {
         "optimizer": "adam", "lr": 4e-4, "batch": 32, "epochs": 75, "patience": 5, "clip": 5.0, "plateau": 1,
@@ -35,6 +39,10 @@ RECIPES: dict[str, dict[str, Any]] = {
     "cpu": {
         "optimizer": "adam", "lr": 1e-3, "batch": 32, "epochs": 5, "patience": 3, "clip": 5.0, "plateau": 2,
         "train_examples": 12_000, "dev_examples": 2_000,
+    },
+    "workstation": {
+        "optimizer": "adam", "lr": 5e-4, "batch": 32, "steps": 10_000, "evaluate_every": 500, "patience": 6,
+        "clip": 5.0, "plateau": 2, "dev_examples": 4_000,
     },
 }  # fmt: skip
 ELMO: dict[str, Any] = {"placement": "both", "l2": 0.001, "dropout": 0.5, "layer_norm": True}

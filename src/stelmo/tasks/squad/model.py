@@ -35,7 +35,11 @@ class Size(Settings):
 
 # `cpu`: 0.7 s of CPU time per step of 32 questions, 0.8 s with ELMo, on a shared machine. 94 % of the questions have
 # their answer in the first 150 tokens.
-SIZES = {"paper": Size(), "cpu": Size(hidden=40, character_embedding=12, character_filters=30, train_tokens=150)}
+SIZES = {
+    "paper": Size(),
+    "cpu": Size(hidden=40, character_embedding=12, character_filters=30, train_tokens=150),
+    "workstation": Size(hidden=60, character_embedding=16, character_filters=50, train_tokens=200),
+}
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {
         "optimizer": "adadelta", "lr": 1.0, "batch": 45, "epochs": 24, "patience": None, "clip": None,
@@ -44,6 +48,10 @@ RECIPES: dict[str, dict[str, Any]] = {
     "cpu": {
         "optimizer": "adam", "lr": 2e-3, "batch": 32, "epochs": 3, "patience": None, "clip": 5.0,
         "train_examples": 4_000, "dev_examples": 500,
+    },
+    "workstation": {
+        "optimizer": "adam", "lr": 1e-3, "batch": 32, "steps": 5_000, "evaluate_every": 500, "patience": 4,
+        "plateau": 1, "clip": 5.0, "dev_examples": 2_000,
     },
 }  # fmt: skip
 ELMO: dict[str, Any] = {"placement": "both", "l2": 0.0, "dropout": 0.5, "layer_norm": False}

@@ -28,7 +28,11 @@ class Size(Settings):
     dropout: Share = Field(0.1, description="recurrent dropout, one mask per sentence")
 
 
-SIZES = {"paper": Size(), "cpu": Size(predicate=32, hidden=64)}
+SIZES = {
+    "paper": Size(),
+    "cpu": Size(predicate=32, hidden=64),
+    "workstation": Size(predicate=50, hidden=128),
+}
 
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {
@@ -53,6 +57,17 @@ RECIPES: dict[str, dict[str, Any]] = {
         "train_examples": 4000,
         "dev_examples": 800,
         "test_examples": 2400,
+    },
+    "workstation": {
+        "optimizer": "adam",
+        "lr": 0.002,
+        "batch": 32,
+        "steps": 12_000,
+        "evaluate_every": 600,
+        "patience": 6,
+        "plateau": 2,
+        "clip": 1.0,
+        "dev_examples": 1500,
     },
 }
 
