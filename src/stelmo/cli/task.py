@@ -35,12 +35,12 @@ def task(
         Path | None, typer.Argument(metavar="[FILE]", help="With --predict: the text to answer on.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with train, dev and (if any) test files.")] = None,
-    to: Annotated[
-        Path | None, typer.Option(help="Run folder; the same command resumes an interrupted run.")
-    ] = None,
+    to: Annotated[Path | None, typer.Option(help="Run folder; the same command resumes an interrupted run.")] = None,
     predict: Annotated[Path | None, typer.Option(metavar="RUN", help="Use a trained task on FILE.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="With --predict: where answers go.")] = None,
-    size: Annotated[str, typer.Option(help="cpu (minutes on one core, data sampled), workstation (at most about 90 minutes, all data) or paper.")] = "cpu",
+    size: Annotated[
+        str, typer.Option(help="cpu (minutes, sampled data), workstation (up to 90 minutes a seed, all data) or paper.")
+    ] = "cpu",
     model: ModelName = None,
     elmo: Annotated[str | None, typer.Option(help=_elmo("placement"))] = None,
     layers: Annotated[str | None, typer.Option(help=_elmo("layers"))] = None,
@@ -58,7 +58,11 @@ def task(
     threads: Annotated[int, typer.Option(min=1, help="CPU threads; one lets two runs go side by side.")] = 1,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help=f"{', '.join(TaskSettings.model_fields)}; size.hidden …; elmo.layer_norm_over …"),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help=f"{', '.join(TaskSettings.model_fields)}; size.hidden …; elmo.layer_norm_over …",
+        ),
     ] = None,
 ) -> None:
     """Train and score one of the paper's tasks, or answer on text with a trained one."""
