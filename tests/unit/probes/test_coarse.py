@@ -44,7 +44,7 @@ def test_doubled_and_no_break_spaces_do_not_shift_the_place(tmp_path):
         ({"test_gold": "1\n7\n"}, r"test\.gold\.txt:2: class '7'; expected one of 0, 1"),
         ({"test_data": "", "test_gold": ""}, r"test\.data\.txt: no occurrences; expected one per line"),
         ({"test_data": "bank\nx\n"}, r"test\.data\.txt:1: 'bank'; expected a position, a tab and the tokens"),
-        ({"test_data": "0\tbank\n1\tbank\n"}, r"test\.data\.txt:2: place 1; the sentence has words 0 to 0"),
+        ({"test_data": "0\tbank\n1\tbank\n"}, r"test\.data\.txt:2: position 1; the sentence has words 0 to 0"),
         ({"classes_map": "{"}, r"classes_map\.txt: not a JSON value"),
         ({"classes_map": "[]"}, r"classes_map\.txt: '\[\]'; expected an object from class to name"),
     ],

@@ -168,6 +168,6 @@ def test_the_real_files_are_read_and_the_search_by_form_finds_what_offsets_say()
     missed = [
         use
         for word, use in uses
-        if wic._looked_for(word, " ".join(use.tokens), "").tokens[use.start] != use.tokens[use.start]
+        if wic._search(word, " ".join(use.tokens), "").tokens[use.start] != use.tokens[use.start]
     ]
     assert missed == []
