@@ -209,13 +209,16 @@ def _probe(setup: Setup, part: str, paper: dict[str, float]) -> Iterator[Block]:
         yield Text(f"{NOT_RUN}.")
         return
     names = HEADLINES[cells.PROBES[part][0]]
-    ours = [(row["method"], row["vectors"] or "–", *(_cell(row.get(name)) for name in names)) for row in rows]
+    ours = [
+        (
+            row["method"],
+            row["vectors"] or "–",
+            *("–" if row.get(name) is None else f"{row[name]:.1f}" for name in names),
+        )
+        for row in rows
+    ]
     yield Table(("ours", "vectors", *names), tuple(ours))
     yield Table(("published", "figure"), tuple((name, f"{value:.1f}") for name, value in paper.items()))
-
-
-def _cell(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
 
 
 def _printed(setup: Setup, cell: Cell) -> Any:
@@ -259,14 +262,10 @@ def figure_1(setup: Setup) -> Iterator[Block]:
             share: (found(setup, before), found(setup, after))
             for share, (before, after) in cells.figure_1(setup, task).items()
         }
-        yield _table_of_shares(TITLES[task], shares)
+        rows = tuple((f"{share:.0%}", _headline(before), _headline(after)) for share, (before, after) in shares.items())
+        yield Table((TITLES[task], "baseline", "+ ELMo"), rows)
         for file, about in draw_sample_efficiency(setup, task, shares):
             yield Picture(file, about)
-
-
-def _table_of_shares(title: str, shares: dict[float, tuple[Results | None, Results | None]]) -> Table:
-    rows = tuple((f"{share:.0%}", _headline(before), _headline(after)) for share, (before, after) in shares.items())
-    return Table((title, "baseline", "+ ELMo"), rows)
 
 
 def figure_2(setup: Setup) -> Iterator[Block]:

@@ -99,11 +99,11 @@ def probe(nouns: Sequence[Noun], embed: Embed) -> dict[str, dict[str, float]]:
 
 def by_method(results: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
     """Noun → method → score becomes method → noun → score, with the mean over the nouns."""
-    return {method: _with_mean({name: result[method] for name, result in results.items()}) for method in METHODS}
-
-
-def _with_mean(by_word: dict[str, float]) -> dict[str, float]:
-    return {"mean": sum(by_word.values()) / len(by_word), **by_word}
+    found = {}
+    for method in METHODS:
+        by_noun = {name: result[method] for name, result in results.items()}
+        found[method] = {"mean": sum(by_noun.values()) / len(by_noun), **by_noun}
+    return found
 
 
 def probe_noun(noun: Noun, embed: Embed) -> dict[str, float]:
@@ -119,7 +119,10 @@ def score(noun: Noun, train_ND: Vector, test_ND: Vector) -> dict[str, float]:
         class_mean(train_ND, train, test_ND),
         _by_frequency(train)[:1] * len(gold),
     )
-    return {method: _accuracy(labels, gold) for method, labels in zip(METHODS, answers, strict=True)}
+    return {
+        method: 100 * sum(map(str.__eq__, labels, gold)) / len(gold)
+        for method, labels in zip(METHODS, answers, strict=True)
+    }
 
 
 def nearest_example(train_ND: Vector, labels: Sequence[str], test_MD: Vector) -> list[str]:
@@ -140,7 +143,3 @@ def class_mean(train_ND: Vector, labels: Sequence[str], test_MD: Vector) -> list
 
 def _by_frequency(labels: Sequence[str]) -> list[str]:
     return [label for label, _ in Counter(labels).most_common()]
-
-
-def _accuracy(answers: Sequence[str], gold: Sequence[str]) -> float:
-    return 100 * sum(map(str.__eq__, answers, gold)) / len(gold)

@@ -155,7 +155,9 @@ class Reader(TaskNetwork[Example, Prediction]):
         start_BTH = self.start_reader(drop(p_BTH), p_mask_BT)
         end_BTH = self.end_reader(drop(torch.cat([p_BTH, start_BTH], -1)), p_mask_BT)
         ends = ((self.start, start_BTH), (self.end, end_BTH))
-        start_BT, end_BT = (_masked(score(h_BTH).squeeze(2), p_mask_BT) for score, h_BTH in ends)
+        start_BT, end_BT = (
+            score(h_BTH).squeeze(2).masked_fill(~p_mask_BT, torch.finfo(h_BTH.dtype).min) for score, h_BTH in ends
+        )
         return start_BT, end_BT
 
     def _encoded(self, sentences: Sequence[Sequence[str]], longest: int | None) -> tuple[Tensor, Tensor]:
@@ -174,10 +176,6 @@ def best_spans(start_BT: Tensor, end_BT: Tensor, longest: int) -> list[tuple[int
     best_B = (start_BT[:, :, None] + ends_BTK).flatten(1).argmax(1)
     firsts_B, offset_B = best_B // longest, best_B % longest
     return list(zip(firsts_B.tolist(), (firsts_B + offset_B).tolist(), strict=True))
-
-
-def _masked(scores_BT: Tensor, mask_BT: Tensor) -> Tensor:
-    return scores_BT.masked_fill(~mask_BT, torch.finfo(scores_BT.dtype).min)
 
 
 Net = Reader

@@ -102,17 +102,15 @@ def _sentence(line: str, where: str) -> tuple[tuple[str, ...], list[Any]]:
     except (ValueError, RecursionError) as error:
         raise ExampleError(where, f"not JSON ({error})", "a JSON object on each line") from error
     match value:
-        case {"words": [_, *_] as words, "frames": list(frames)} if all(map(_is_word, words)):
+        case {"words": [_, *_] as words, "frames": list(frames)} if all(
+            isinstance(word, str) and word for word in words
+        ):
             return tuple(words), frames
     raise ExampleError(
         where,
         "no lists of words and frames",
         '{"words": [strings that are not empty], "frames": [objects]}',
     )
-
-
-def _is_word(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
 
 
 def _example_of_json(words: tuple[str, ...], frame: Any, where: str) -> Example:

@@ -95,8 +95,10 @@ def _parse(line: str, where: str) -> tuple[list[str], list[_Phrase]]:
     for token in _TOKEN.finditer(line):
         _refuse_misplaced(token, inside=bool(opened), begun=bool(phrases), where=where)
         if token["close"]:
-            index = opened.pop()
-            phrases[index] = _closed(phrases[index], len(words), where)
+            phrase = phrases[index := opened.pop()]
+            if phrase.start == len(words):
+                raise ExampleError(where, f"an empty phrase labelled {phrase.label}", "a word or phrases in it")
+            phrases[index] = phrase._replace(end=len(words))
             continue
         phrases.append(_Phrase(len(words), len(words) + 1, _label(token["label"], where)))
         if token["word"]:
@@ -115,12 +117,6 @@ def _refuse_misplaced(token: re.Match[str], *, inside: bool, begun: bool, where:
         )
     if not inside and (begun or token["close"]):
         raise ExampleError(where, f"{token[0]!r} outside the tree", "one tree on each line")
-
-
-def _closed(phrase: _Phrase, end: int, where: str) -> _Phrase:
-    if phrase.start == end:
-        raise ExampleError(where, f"an empty phrase labelled {phrase.label}", "a word or phrases in it")
-    return phrase._replace(end=end)
 
 
 def _label(text: str, where: str) -> int:
