@@ -135,8 +135,8 @@ def test_pos_takes_fewer_words_and_the_other_tags(call):
 
 
 def test_limits_take_items_evenly_over_all():
-    assert run.spread(range(10), 4) == [0, 3, 6, 9]
-    assert run.spread(range(3), 9) == run.spread(range(3), None) == [0, 1, 2]
+    assert run.evenly(range(10), 4) == [0, 3, 6, 9]
+    assert run.evenly(range(3), 9) == run.evenly(range(3), None) == [0, 1, 2]
 
 
 def test_static_vectors_give_zeros_for_unknown_words():
