@@ -238,7 +238,7 @@ def test_another_bilm_than_the_one_trained_with_is_refused(tmp_path):
 )
 def test_a_wrong_setting_is_refused(words, message):
     with pytest.raises(ConfigError, match=message):
-        network.configure("ner", words=words)
+        network.configure("ner", overrides=words)
 
 
 def test_a_network_that_would_read_nothing_is_refused():
