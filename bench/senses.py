@@ -7,7 +7,7 @@ import numpy as np
 
 import stelmo
 from stelmo.probes import coarse
-from stelmo.probes.uses import vectors
+from stelmo.probes.embedding import occurrence_vectors
 
 
 def main(folder: str, name: str | None = None) -> None:
@@ -20,7 +20,9 @@ def main(folder: str, name: str | None = None) -> None:
     right = np.zeros(model.config.depth)
     frequent = 0.0
     for word in words:
-        train_NLD, test_NLD = (vectors([e.use for e in part], embed) for part in (word.train, word.test))
+        train_NLD, test_NLD = (
+            occurrence_vectors([e.occurrence for e in part], embed) for part in (word.train, word.test)
+        )
         labels, gold = [e.label for e in word.train], [e.label for e in word.test]
         for layer in range(model.config.depth):
             answers = coarse.nearest_example(train_NLD[:, layer], labels, test_NLD[:, layer])

@@ -290,19 +290,24 @@ class VectorSettings(Settings):
 
 
 class TaskSettings(Settings):
-    """How a task's network is trained; of what size it is, each task says itself."""
+    """How a task's network is trained. Its size is defined by each task."""
 
     optimizer: Literal["adam", "adadelta"] = Field("adam", description="adam, or adadelta (ρ 0.95)")
     lr: float = Field(0.001, gt=0, allow_inf_nan=False, description="learning rate")
-    batch: Positive = Field(32, description="examples a step")
-    epochs: Positive = Field(20, description="times through the training data at most")
-    patience: Positive | None = Field(None, description="epochs without a better score after which to stop")
-    plateau: Positive | None = Field(None, description="epochs without a better score after which lr is halved")
+    batch: Positive = Field(32, description="examples per step")
+    epochs: Positive = Field(
+        20, description="passes through the training data at most; with --fraction, as many steps as without it"
+    )
+    steps: Positive | None = Field(None, description="training steps at most; replaces epochs")
+    evaluate_every: Positive | None = Field(None, description="steps between evaluations on dev; unset: one epoch")
+    patience: Positive | None = Field(None, description="evaluations without a better score after which to stop")
+    plateau: Positive | None = Field(None, description="evaluations without a better score after which lr is halved")
+    score_tokens: Positive = Field(8192, description="tokens of a batch when predicting, padding included")
     clip: Clip | None = Field(5.0, description="bound of the gradient's norm")
     clip_value: Clip | None = Field(None, description="bound of each number of the gradient")
     weight_decay: float = Field(0.0, ge=0, allow_inf_nan=False, description="L2 on all weights")
     average: float | None = Field(None, gt=0, lt=1, description="decay of the running average that is kept and scored")
-    tuned_vectors: bool = Field(False, description="train the static vectors along")
+    tuned_vectors: bool = Field(False, description="train the static vectors as well")
     train_examples: Positive | None = Field(None, description="examples to learn from; unset: all")
     dev_examples: Positive | None = Field(None, description="examples of the validation; unset: all")
     test_examples: Positive | None = Field(None, description="examples of the final test; unset: all")
@@ -319,7 +324,12 @@ class ElmoSettings(Settings):
     l2: float = Field(0.001, ge=0, allow_inf_nan=False, description="λ of the penalty on the mix's weights")
     dropout: Share = Field(0.5, description="of ELMo's vectors")
     layer_norm: bool = Field(False, description="normalise each layer before the mix")
-    finetune: bool = Field(False, description="train the biLM along; its layers are then not precomputed")
+    layer_norm_over: Literal["sentence", "batch"] = Field(
+        "sentence",
+        description="statistics of the layer norm: over a sentence's own tokens, or over the batch, as in the "
+        "released implementations, where a vector depends on the other sentences",
+    )
+    finetune: bool = Field(False, description="train the biLM as well; its layers are then not precomputed")
 
 
 def seconds(duration: str) -> float:

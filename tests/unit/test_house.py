@@ -10,7 +10,7 @@ import stelmo
 SOURCE = Path(stelmo.__file__).parent
 FLOORS = [
     {"errors"},
-    {"config", "interrupts"},
+    {"config", "interrupts", "progress"},
     {"text", "ops"},
     {"model"},
     {"store"},

@@ -10,7 +10,7 @@ from stelmo.cli import screen
 from stelmo.cli.models import ModelName, loaded
 
 if TYPE_CHECKING:
-    from stelmo.paper.run import Told
+    from stelmo.paper.run import Outcome
 
 EXAMPLE = "Example: `stelmo paper --data data --to report --parts table1,figure2 --tasks ner,sst5`"
 
@@ -22,7 +22,7 @@ def paper(
     parts: Annotated[str | None, typer.Option(help="table1 … table7, figure1, figure2; unset: all.")] = None,
     tasks: Annotated[str | None, typer.Option(help="squad,snli,srl,coref,ner,sst5; unset: all.")] = None,
     ablate: Annotated[str, typer.Option(help="Tasks of Tables 2 and 3 and Figure 1.")] = "snli,srl",
-    size: Annotated[str, typer.Option(help="cpu or paper.")] = "cpu",
+    size: Annotated[str, typer.Option(help="cpu, workstation or paper.")] = "cpu",
     seeds: Annotated[int, typer.Option(min=1, help="Networks of each cell.")] = 3,
     few_seeds: Annotated[int, typer.Option(min=1, help="The same, for squad and coref.")] = 2,
     vectors: Annotated[str | None, typer.Option(help="Static vectors; unset: DATA/vectors/*, else random.")] = None,
@@ -34,7 +34,7 @@ def paper(
     Each cell is a `stelmo` command of its own. Interrupted or with other parts, the same command goes on from what is
     finished; a cell that was not run says so in the report.
     """
-    from stelmo.paper import cells, report, run, texts
+    from stelmo.paper import cells, report, run
 
     setup = cells.Setup(data, to, model, size, seeds, few_seeds, vectors=vectors, ablated=_names(ablate))
     setup = setup._replace(tasks=_names(tasks) or setup.tasks, parts=_names(parts) or setup.parts)
@@ -42,7 +42,7 @@ def paper(
     run.begin(setup, loaded(model).saved().fingerprint())
     if not only_report:
         for task in {cell.chain.removeprefix("tuning-") for cell in wanted if cell.chain.startswith("tuning-")}:
-            texts.write(setup, task)
+            run.write_text(setup, task)
         waiting = sum(run.is_waiting(cell, to) for cell in wanted)
         screen.note(f"{len(wanted)} cells, {len(wanted) - waiting} of them finished; logs are in {to / 'logs'}")
         run.run(wanted, to, jobs or os.cpu_count() or 1, Teller(waiting))
@@ -59,7 +59,7 @@ class Teller:
     def __init__(self, waiting: int) -> None:
         self._done, self._waiting = 0, waiting
 
-    def __call__(self, told: "Told") -> None:
+    def __call__(self, outcome: "Outcome") -> None:
         self._done += 1
-        how = f"{told.seconds:,.0f} s" if told.failure is None else f"failed: {told.failure}"
-        screen.note(f"{self._done} of {self._waiting}: {told.cell.name}, {how}")
+        how = f"{outcome.seconds:,.0f} s" if outcome.failure is None else f"failed: {outcome.failure}"
+        screen.note(f"{self._done} of {self._waiting}: {outcome.cell.name}, {how}")

@@ -15,8 +15,8 @@ from stelmo.config import LoadSettings, choose, help_of
 from stelmo.errors import ConfigError
 
 if TYPE_CHECKING:
+    from stelmo.probes.embedding import Source
     from stelmo.probes.run import Row
-    from stelmo.probes.vectors import Source
 
 PROBES = ("wsd", "pos", "wic", "coarse", "scws")
 EXAMPLE = "Example: `stelmo probe wic --data polysemy/wic --vectors glove.6B.100d.txt`"
@@ -100,10 +100,10 @@ def _numbers(layers: str | None) -> list[int] | None:
 def _sources(
     name: str | None, layers: list[int] | None, static: Sequence[Path] | None, device: str, threads: int | None
 ) -> "list[Source]":
-    from stelmo.probes import vectors  # here, because `--help` needs no torch
+    from stelmo.probes import embedding  # here, because `--help` needs no torch
 
-    controls = [vectors.read_static(path) for path in static or ()]
-    return [vectors.of_model(loaded(name, device=device, threads=threads), layers), *controls]
+    controls = [embedding.read_static(path) for path in static or ()]
+    return [embedding.of_model(loaded(name, device=device, threads=threads), layers), *controls]
 
 
 def _measured(name: str, data: Path, sources: "Sequence[Source]", options: dict[str, Any]) -> "list[Row]":

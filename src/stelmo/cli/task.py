@@ -14,9 +14,9 @@ from stelmo.config import ElmoSettings, TaskSettings, help_of
 from stelmo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from stelmo.tasks.loop import Report, Watch
+    from stelmo.tasks.loop import LayersReport, StepReport, TaskProgress
+    from stelmo.tasks.reading import Skipped
     from stelmo.tasks.results import Results
-    from stelmo.tasks.splits import Skipped
 
 EXAMPLE = (
     "Example: `stelmo task ner --data wnut17 --to run --vectors glove.6B.100d.txt --seeds 3`; then "
@@ -35,12 +35,12 @@ def task(
         Path | None, typer.Argument(metavar="[FILE]", help="With --predict: the text to answer on.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with train, dev and (if any) test files.")] = None,
-    to: Annotated[
-        Path | None, typer.Option(help="Run folder; the same command again goes on where it stopped.")
-    ] = None,
+    to: Annotated[Path | None, typer.Option(help="Run folder; the same command resumes an interrupted run.")] = None,
     predict: Annotated[Path | None, typer.Option(metavar="RUN", help="Use a trained task on FILE.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="With --predict: where answers go.")] = None,
-    size: Annotated[str, typer.Option(help="cpu (minutes on one core, data sampled) or paper.")] = "cpu",
+    size: Annotated[
+        str, typer.Option(help="cpu (minutes, sampled data), workstation (up to 90 minutes a seed, all data) or paper.")
+    ] = "cpu",
     model: ModelName = None,
     elmo: Annotated[str | None, typer.Option(help=_elmo("placement"))] = None,
     layers: Annotated[str | None, typer.Option(help=_elmo("layers"))] = None,
@@ -54,11 +54,15 @@ def task(
     seeds: Annotated[int, typer.Option(min=1, help="Networks to train, from seeds 0, 1, …")] = 1,
     fraction: Annotated[float, typer.Option(help="Share of the training examples to learn from.")] = 1.0,
     cache: Annotated[Path | None, typer.Option(help="Folder of computed layers, to share between runs.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave flawed examples out, and count them.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip flawed examples, and count them.")] = False,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads; one lets two runs go side by side.")] = 1,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help=f"{', '.join(TaskSettings.model_fields)}; size.hidden …"),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help=f"{', '.join(TaskSettings.model_fields)}; size.hidden …; elmo.layer_norm_over …",
+        ),
     ] = None,
 ) -> None:
     """Train and score one of the paper's tasks, or answer on text with a trained one."""
@@ -89,45 +93,45 @@ def _train(
     cache: Path | None,
     skip_bad: bool,
 ) -> None:
-    from stelmo.tasks import experiment, plan
-    from stelmo.tasks.splits import Skipped
+    from stelmo.tasks import experiment, network
+    from stelmo.tasks.reading import Skipped
 
-    chosen = plan.make(name, size, elmo, words, vectors, fraction)
+    chosen = network.configure(name, size, elmo, words, vectors, fraction)
     skipped = Skipped() if skip_bad else None
     bilm = None if chosen.elmo.placement == "none" else loaded(model)
     try:
-        with watching() as watch:
-            results = experiment.run(chosen, data, to, seeds, bilm, model, cache, skipped, watch)
+        with watching() as progress:
+            results = experiment.run(chosen, data, to, seeds, bilm, model, cache, skipped, progress)
     except KeyboardInterrupt:
         results = None
     _tell_skipped(skipped)
     if results is None:
-        screen.complain("stopped; the same command goes on from the last finished epoch")
+        screen.complain("stopped; the same command resumes after the last evaluation")
         raise typer.Exit(STOPPED)
     _tell(results, to)
 
 
 def _answer(name: str, run: Path, file: Path | None, output: Path | None, model: str | None) -> None:
-    from stelmo.tasks import predict
+    from stelmo.tasks import saved
 
     if file is None:
         raise ConfigError("task: --predict without a file; expected --predict RUN FILE")
-    network = predict.read(run, name, model)
+    network = saved.read_run(run, name, model)
     if output is not None:
-        typer.echo(f"{output}: {predict.file(network, file, output):,} answers")
+        typer.echo(f"{output}: {saved.predict_file(network, file, output):,} answers")
         return
     with tempfile.TemporaryDirectory() as folder:
-        predict.file(network, file, Path(folder) / "answers")
+        saved.predict_file(network, file, Path(folder) / "answers")
         typer.echo((Path(folder) / "answers").read_text(encoding="utf-8"), nl=False)
 
 
 def _tell(results: "Results", to: Path) -> None:
-    from stelmo.tasks.results import spread
+    from stelmo.tasks.results import mean_and_deviation
 
     parts = []
     for split, scores in (("test", results.test), ("dev", results.dev)):
         if scores:
-            mean, deviation = spread(scores)
+            mean, deviation = mean_and_deviation(scores)
             parts.append(f"{split} {mean:.2f}" + (f" ± {deviation:.2f}" if deviation is not None else ""))
     seeds = f"{len(results.seeds)} seeds" if len(results.seeds) > 1 else "1 seed"
     typer.echo(f"{to}: {results.metric} {', '.join(parts)} ({seeds})")
@@ -138,30 +142,28 @@ def _tell(results: "Results", to: Path) -> None:
 
 def _tell_skipped(skipped: "Skipped | None") -> None:
     for reason, count in skipped.reasons.items() if skipped else ():
-        screen.note(f"left out {count:,} examples: {reason}")
+        screen.note(f"skipped {count:,} examples: {reason}")
 
 
 @contextmanager
-def watching() -> "Iterator[Watch]":
+def watching() -> "Iterator[TaskProgress]":
     with screen.telling() as tell:
-        yield _Watch(tell)
+        yield _Progress(tell)
 
 
-class _Watch:
+class _Progress:
     def __init__(self, tell: Callable[[str, float, str], None]) -> None:
         self._tell = tell
 
-    def embedded(self, tokens: int, of: int) -> None:
-        self._tell("ELMo's layers", tokens / of, f"{tokens:,} of {of:,} tokens")
+    def update(self, report: "LayersReport | StepReport") -> None:
+        from stelmo.tasks.loop import LayersReport
 
-    def step(self, report: "Report") -> None:
-        self._tell("training", (report.epoch - 1 + report.share) / report.epochs, _figures(report))
+        if isinstance(report, LayersReport):
+            self._tell("ELMo's layers", report.tokens / report.of, f"{report.tokens:,} of {report.of:,} tokens")
+            return
+        best = "" if report.best is None else f", best {report.best:.2f} on dev"
+        step = f"step {report.step:,} of at most {report.steps:,} (epoch {report.epoch})"
+        self._tell("training", report.step / report.steps, f"seed {report.seed}, {step}, loss {report.loss:.3f}{best}")
 
-    def say(self, message: str) -> None:
-        screen.note(message)
-
-
-def _figures(report: "Report") -> str:
-    best = "" if report.best is None else f", best {report.best:.2f} on dev"
-    epoch = f"epoch {report.epoch} of at most {report.epochs}, {report.share:.0%}"
-    return f"seed {report.seed}, {epoch}, loss {report.loss:.3f}{best}"
+    def message(self, text: str) -> None:
+        screen.note(text)

@@ -12,9 +12,10 @@ from stelmo.config import choose
 from stelmo.errors import ConfigError
 from stelmo.ops import reference as ops
 
-LayerNorm = Literal["bilm", "allennlp"]
-# The two releases differ in epsilon and in whether <S> and </S> count in the statistics; see `Elmo`.
-EPSILON = {"bilm": 1e-12, "allennlp": 1e-13}
+LayerNorm = Literal["bilm", "allennlp", "sentence"]
+# The two releases take statistics over the batch and differ in epsilon and in whether <S> and </S> count; see `Elmo`.
+# "sentence" takes them over each sentence's own tokens, so that a vector does not depend on the batch.
+EPSILON = {"bilm": 1e-12, "allennlp": 1e-13, "sentence": 1e-12}
 
 
 class ScalarMix(nn.Module):
@@ -65,7 +66,8 @@ class ScalarMix(nn.Module):
         if self.layer_norm is not None:
             if mask_BT is None:
                 mask_BT = layers_LBTD.new_ones(layers_LBTD.shape[1:3])
-            layers_LBTD = ops.layer_norm(layers_LBTD, mask_BT, EPSILON[self.layer_norm])
+            by_sentence = self.layer_norm == "sentence"
+            layers_LBTD = ops.layer_norm(layers_LBTD, mask_BT, EPSILON[self.layer_norm], by_sentence)
         if self.logits is None:
             return self.scale * layers_LBTD[-1]
         return ops.mix(layers_LBTD, self.logits, self.scale)

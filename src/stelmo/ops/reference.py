@@ -103,15 +103,17 @@ def mix(layers_LBTD: Tensor, logits_L: Tensor, scale: Tensor) -> Tensor:
     return scale * torch.einsum("l,lbtd->btd", logits_L.softmax(0), layers_LBTD)
 
 
-def layer_norm(layers_LBTD: Tensor, mask_BT: Tensor, epsilon: float) -> Tensor:
+def layer_norm(layers_LBTD: Tensor, mask_BT: Tensor, epsilon: float, by_sentence: bool = False) -> Tensor:
     """Each layer by ONE mean and ONE variance over all its real tokens and features; no learned gain.
 
-    It depends on the batch's other sentences, in both released implementations.
+    It depends on the batch's other sentences, in both released implementations. `by_sentence` takes one mean and one
+    variance per sentence instead. A sentence without tokens is all zeros before and after.
     """
+    axes = (2, 3) if by_sentence else (1, 2, 3)
     mask_BT1 = mask_BT[:, :, None].to(layers_LBTD.dtype)
-    count = mask_BT1.sum() * layers_LBTD.shape[-1]
-    mean_L = (layers_LBTD * mask_BT1).sum((1, 2, 3), keepdim=True) / count
-    variance_L = (((layers_LBTD - mean_L) * mask_BT1) ** 2).sum((1, 2, 3), keepdim=True) / count
+    count = (mask_BT1.sum((1, 2), keepdim=True).clamp(min=1) if by_sentence else mask_BT1.sum()) * layers_LBTD.shape[-1]
+    mean_L = (layers_LBTD * mask_BT1).sum(axes, keepdim=True) / count
+    variance_L = (((layers_LBTD - mean_L) * mask_BT1) ** 2).sum(axes, keepdim=True) / count
     return (layers_LBTD - mean_L) / torch.sqrt(variance_L + epsilon)
 
 

@@ -1,7 +1,7 @@
-"""What the paper measured → commands of ours, each with a folder for its result. Runs nothing.
+"""The paper's experiments → `stelmo` commands, each with a folder for its result. Runs nothing.
 
-A cell is one `stelmo` command, so that whoever doubts a figure can repeat it. Cells of one chain share files, and run
-one after the other; chains run side by side.
+A cell is one `stelmo` command, so that every figure can be reproduced. Cells of one chain share files and run one after
+the other; chains run in parallel.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from stelmo.errors import ConfigError, DataError
 from stelmo.store.folder import ENGLISH
-from stelmo.tasks import splits
-from stelmo.tasks.plan import RANDOM
+from stelmo.tasks import reading
+from stelmo.tasks.inputs import RANDOM
 from stelmo.tasks.table import TASKS, named
 
 PARTS = ("table1", "table2", "table3", "table4", "table5", "table6", "table7", "figure1", "figure2")
-FRACTIONS = (0.02, 0.1, 0.5)  # of the training examples, besides all of them
+FRACTIONS = (0.02, 0.1, 0.5)  # of the training examples, in addition to all of them
 TUNED = ("snli", "squad", "ner", "sst5")  # whose text Table 7 tunes on
 PLAY = "The team made a fine play in the last minute ."
-PROBES = {"table5": ("wsd", "wsd"), "table6": ("pos", "pos")}  # the verb's probe, and where its data is
+PROBES = {"table5": ("wsd", "wsd"), "table6": ("pos", "pos")}  # part → name of the probe, and the folder of its data
 
 
 class Setup(NamedTuple):
@@ -29,7 +29,7 @@ class Setup(NamedTuple):
     model: str | None = None
     size: str = "cpu"
     seeds: int = 3
-    few_seeds: int = 2  # of the tasks whose networks train longest
+    few_seeds: int = 2  # for the tasks whose networks take longest to train
     tasks: tuple[str, ...] = tuple(TASKS)
     ablated: tuple[str, ...] = ("snli", "srl")  # in Tables 2 and 3 and Figure 1
     vectors: str | None = None
@@ -37,11 +37,11 @@ class Setup(NamedTuple):
 
 
 class Cell(NamedTuple):
-    name: str  # of what it writes beneath the report's `runs`
+    name: str  # of its folder below the report's `runs`
     command: tuple[str, ...]  # the arguments of `stelmo`
-    proof: str  # the file beneath `runs` that is there when it is finished
+    proof: str  # the file below `runs` that exists when it is finished
     chain: str
-    printed: bool = False  # what it prints is its result, and goes into that file
+    printed: bool = False  # its standard output is its result, and is written to that file
     seeds: int | None = None  # of a task
 
 
@@ -56,7 +56,7 @@ def cells(setup: Setup) -> list[Cell]:
 
 def _of_part(setup: Setup, part: str) -> Iterator[Cell]:
     if part not in PARTS:
-        raise ConfigError(f"--parts: {part!r} is none of {', '.join(PARTS)}")
+        raise ConfigError(f"--parts: {part!r} is not one of {', '.join(PARTS)}")
     if part in ("table1", "figure2"):
         yield from (cell for task in setup.tasks for cell in (baseline(setup, task), with_elmo(setup, task)))
     for task in setup.ablated:
@@ -87,7 +87,7 @@ def baseline(setup: Setup, task: str, fraction: float = 1.0) -> Cell:
 
 
 def with_elmo(setup: Setup, task: str, fraction: float = 1.0) -> Cell:
-    """As the paper has it for this task."""
+    """With the paper's settings for this task."""
     elmo = named(task).model.ELMO
     return _task(setup, task, {"--elmo": elmo["placement"], "--lambda": f"{elmo['l2']:g}"}, fraction)
 
@@ -137,7 +137,7 @@ def _model(setup: Setup) -> tuple[str, ...]:
 
 def probe(setup: Setup, part: str) -> Cell:
     name, folder = PROBES[part]
-    data = setup.data / folder if name == "wsd" else _first_beneath(setup.data / folder, "*train*")
+    data = setup.data / folder if name == "wsd" else _first_below(setup.data / folder, "*train*")
     vectors = vectors_of(setup)
     static = () if vectors == RANDOM else ("--vectors", vectors)
     command = ("probe", name, "--data", str(data), "--json", *static, *_model(setup))
@@ -152,7 +152,7 @@ def neighbours(setup: Setup) -> Cell:
 
 
 def tuning(setup: Setup, task: str) -> tuple[Cell, Cell]:
-    """A corpus of the task's sentences, and the model after reading it once."""
+    """A corpus of the task's sentences, and the model tuned on it for one epoch."""
     model = setup.model or str(ENGLISH)
     corpus, run = (run_of(setup, f"{kind}-{task}") for kind in ("corpus", "tuned"))
     text = setup.to / "texts" / f"{task}.txt"
@@ -170,7 +170,7 @@ def run_of(setup: Setup, name: str) -> Path:
 
 
 def vectors_of(setup: Setup) -> str:
-    """The user's, else the folder `vectors` of the data, else by chance."""
+    """The user's choice, else the folder `vectors` of the data, else random."""
     if setup.vectors is not None:
         return setup.vectors
     found = sorted(path.parent for path in setup.data.glob("vectors/*/words.txt"))
@@ -181,15 +181,15 @@ def folder_of(data: Path, task: str) -> Path:
     """The task's own folder, or the first one in it that has the task's files."""
     for folder in [data / task, *sorted((data / task).glob("*/"))]:
         try:
-            splits.find(folder, named(task).data.FILES, ("train", "dev"))
+            reading.find(folder, named(task).data.FILES, ("train", "dev"))
         except DataError:
             continue
         return folder
-    raise DataError(f"{data / task}: no folder with the files of {task}; leave the task out with --tasks")
+    raise DataError(f"{data / task}: no folder with the files of {task}; exclude the task with --tasks")
 
 
-def _first_beneath(folder: Path, pattern: str) -> Path:
+def _first_below(folder: Path, pattern: str) -> Path:
     found = sorted(path.parent for path in folder.rglob(pattern))
     if not found:
-        raise DataError(f"{folder}: no file {pattern} beneath it; leave the part out with --parts")
+        raise DataError(f"{folder}: no file {pattern} below it; exclude the part with --parts")
     return found[0]

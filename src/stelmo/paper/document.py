@@ -21,7 +21,7 @@ class Table(NamedTuple):
 
 class Picture(NamedTuple):
     file: str
-    about: str  # for those who cannot see it
+    about: str  # alternative text
 
 
 class Commands(NamedTuple):
@@ -63,7 +63,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def page(blocks: Iterable[Block], title: str) -> str:
-    """One HTML file that needs nothing but the pictures beside it."""
+    """One HTML file; it only needs the pictures beside it."""
     body = "\n".join(map(_html, blocks))
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

@@ -1,30 +1,65 @@
-"""Results of cells → the report: every table and figure, published numbers beside ours. Runs nothing.
+"""Results of cells → the report: every table and figure, with the published numbers beside ours. Runs nothing.
 
-A cell that was not run says so: its place in a table is "not run".
+A cell without a result appears as "not run".
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from stelmo import plots
 from stelmo.errors import DataError
-from stelmo.paper import cells, figures, published
+from stelmo.paper import cells
 from stelmo.paper.cells import Cell, Setup
 from stelmo.paper.document import Block, Commands, Heading, Picture, Table, Text, markdown, page
-from stelmo.paper.published import TITLES
-from stelmo.paper.run import is_finished, shown
+from stelmo.paper.run import command_line, is_finished
 from stelmo.probes.run import HEADLINES
 from stelmo.store import atomic
+from stelmo.store.runs import Run
 from stelmo.tasks import results
-from stelmo.tasks.results import Results, spread
+from stelmo.tasks.results import Results, mean_and_deviation
 
 NOT_RUN = "not run"
 TITLE = "The paper's tables and figures, run again"
 
 
+# The figures of Peters et al. (2018): test sets in Table 1, development sets in Tables 2 and 3
+
+
+class Published(NamedTuple):
+    baseline: float
+    elmo: float
+
+
+TITLES = {"squad": "SQuAD", "snli": "SNLI", "srl": "SRL", "coref": "Coref", "ner": "NER", "sst5": "SST-5"}
+
+TABLE_1 = {
+    "squad": Published(81.1, 85.8),
+    "snli": Published(88.0, 88.7),
+    "srl": Published(81.4, 84.6),
+    "coref": Published(67.2, 70.4),
+    "ner": Published(90.15, 92.22),
+    "sst5": Published(51.4, 54.7),
+}
+# Baseline, last layer alone, all with λ = 1, all with λ = 0.001.
+TABLE_2 = {
+    "squad": (80.8, 84.7, 85.0, 85.2),
+    "snli": (88.1, 89.1, 89.3, 89.5),
+    "srl": (81.6, 84.1, 84.6, 84.8),
+}
+# Input alone, input and output, output alone.
+TABLE_3 = {"squad": (85.1, 85.6, 84.8), "snli": (88.9, 89.5, 88.7), "srl": (84.7, 84.3, 80.9)}
+TABLE_5 = {"WordNet 1st sense": 65.9, "Raganato et al. 2017": 69.9, "Iacobacci et al. 2016": 70.1,
+           "CoVe, layer 1": 59.4, "CoVe, layer 2": 64.7, "biLM, layer 1": 67.4, "biLM, layer 2": 69.0}  # fmt: skip
+TABLE_6 = {"Collobert et al. 2011": 97.3, "Ma and Hovy 2016": 97.6, "Ling et al. 2015": 97.8,
+           "CoVe, layer 1": 93.3, "CoVe, layer 2": 92.8, "biLM, layer 1": 97.3, "biLM, layer 2": 96.8}  # fmt: skip
+# Perplexity of the development text before and after one epoch of tuning.
+TABLE_7 = {"snli": (72.1, 16.8), "squad": (99.1, 43.5), "ner": (103.2, 46.3), "sst5": (131.5, 78.6)}
+
+
 def write(setup: Setup) -> Path:
-    """REPORT/report.md and report.html, with the pictures beside them."""
+    """REPORT/report.md and report.html, with the plots beside them."""
     blocks = list(report(setup))
     for name, text in (("report.md", markdown(blocks)), ("report.html", page(blocks, TITLE))):
         with atomic.new_file(setup.to / name, overwrite=True) as draft:
@@ -35,15 +70,15 @@ def write(setup: Setup) -> Path:
 def report(setup: Setup) -> Iterator[Block]:
     yield Heading(1, TITLE)
     yield Text(
-        "Peters et al. (2018) had models of 93.6 M parameters trained on a billion words, and networks of full size. "
+        "Peters et al. (2018) used a model of 93.6 M parameters trained on a billion words, and networks of full size. "
         f"Here: {_model(setup)}, networks of the `{setup.size}` size, static vectors {_name(cells.vectors_of(setup))}. "
-        "Published figures are of other data sets where the names differ, so compare differences, not heights."
+        "Where the data sets differ from the published ones, compare gains, not absolute scores."
     )
     for part in setup.parts:
         yield from PARTS[part](setup)
     yield Heading(2, "Commands")
     yield Text("Each cell is one command; the whole report is written by `stelmo paper`.")
-    yield Commands(tuple(shown(cell) for cell in cells.cells(setup)))
+    yield Commands(tuple(command_line(cell) for cell in cells.cells(setup)))
 
 
 def _model(setup: Setup) -> str:
@@ -54,30 +89,30 @@ def _name(path: str) -> str:
     return Path(path).name
 
 
-# Figures of a cell
+# Results of a cell
 
 
 def found(setup: Setup, cell: Cell) -> Results | None:
     return results.read(cells.run_of(setup, cell.name)) if is_finished(cell, setup.to) else None
 
 
-def told(scores: Sequence[float]) -> str:
-    """The mean, and the deviation over seeds where there are several."""
-    mean, deviation = spread(scores)
+def formatted(scores: Sequence[float]) -> str:
+    """The mean, and the standard deviation if there are several seeds."""
+    mean, deviation = mean_and_deviation(scores)
     return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
 
 
 def _headline(result: Results | None) -> str:
-    return NOT_RUN if result is None else told(result.headline)
+    return NOT_RUN if result is None else formatted(result.headline)
 
 
 def _dev(setup: Setup, cell: Cell) -> str:
     result = found(setup, cell)
-    return NOT_RUN if result is None else told(result.dev)
+    return NOT_RUN if result is None else formatted(result.dev)
 
 
 def gain(baseline: float, elmo: float) -> tuple[str, str]:
-    """Absolute, and relative to the error that the baseline left: (3.3, "6.8 %")."""
+    """Absolute, and relative to the baseline's error: ("+3.3", "+6.8 %")."""
     absolute = elmo - baseline
     return f"{absolute:+.1f}", f"{100 * absolute / (100 - baseline):+.1f} %"
 
@@ -87,21 +122,23 @@ def gain(baseline: float, elmo: float) -> tuple[str, str]:
 
 def table_1(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Table 1: six tasks")
-    yield Text("Test score (dev where a data set has no test part); relative: share of the baseline's error removed.")
+    yield Text(
+        "Test score (dev score if a data set has no test split); relative: share of the baseline's error removed."
+    )
     head = ("task", "data", "metric", "train", "seeds", "baseline", "+ ELMo", "gain", "relative", "published")
     yield Table(head, tuple(_row_1(setup, task) for task in setup.tasks))
 
 
 def _row_1(setup: Setup, task: str) -> tuple[str, ...]:
     before, after = found(setup, cells.baseline(setup, task)), found(setup, cells.with_elmo(setup, task))
-    paper = published.TABLE_1[task]
+    paper = TABLE_1[task]
     printed = f"{paper.baseline:g} → {paper.elmo:g} ({' / '.join(gain(*paper))})"
     about = after or before
     data = str(cells.folder_of(setup.data, task).relative_to(setup.data))
     sizes = ("–", "–", "–") if about is None else (about.metric, f"{about.examples['train']:,}", str(len(about.seeds)))
     gains = ("–", "–")
     if before is not None and after is not None:
-        gains = gain(spread(before.headline)[0], spread(after.headline)[0])
+        gains = gain(mean_and_deviation(before.headline)[0], mean_and_deviation(after.headline)[0])
     return (TITLES[task], data, *sizes, _headline(before), _headline(after), *gains, printed)
 
 
@@ -112,16 +149,16 @@ def table_2(setup: Setup) -> Iterator[Block]:
     for task in setup.ablated:
         ours = [cells.baseline(setup, task), *cells.table_2(setup, task)]
         rows.append((TITLES[task], *(_dev(setup, cell) for cell in ours)))
-        rows += _published(task, published.TABLE_2)
+        rows += _published(task, TABLE_2)
     yield Table(("task", "baseline", "last only", "all, λ = 1", "all, λ = 0.001"), tuple(rows))
 
 
 def table_3(setup: Setup) -> Iterator[Block]:
-    yield Heading(2, "Table 3: where ELMo goes in")
+    yield Heading(2, "Table 3: where ELMo enters the network")
     rows = []
     for task in setup.ablated:
         rows.append((TITLES[task], *(_dev(setup, cell) for cell in cells.table_3(setup, task))))
-        rows += _published(task, published.TABLE_3)
+        rows += _published(task, TABLE_3)
     yield Text("Dev score, with ELMo at the network's input, at both places, and at its output.")
     yield Table(("task", "input", "input and output", "output"), tuple(rows))
 
@@ -154,14 +191,16 @@ def _neighbours(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def table_5(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Table 5: word senses")
-    yield Text("F1 on Raganato's sets together; layer 0 and static vectors see no context and are the control.")
-    yield from _probe(setup, "table5", published.TABLE_5)
+    yield Text("F1 on all of Raganato's sets; layer 0 and static vectors see no context and are the controls.")
+    yield from _probe(setup, "table5", TABLE_5)
 
 
 def table_6(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Table 6: parts of speech")
-    yield Text("Accuracy of a linear classifier. The paper's figures are of the Penn Treebank, ours of UD English EWT.")
-    yield from _probe(setup, "table6", published.TABLE_6)
+    yield Text(
+        "Accuracy of a linear classifier. The paper's figures are for the Penn Treebank, ours for UD English EWT."
+    )
+    yield from _probe(setup, "table6", TABLE_6)
 
 
 def _probe(setup: Setup, part: str, paper: dict[str, float]) -> Iterator[Block]:
@@ -170,17 +209,20 @@ def _probe(setup: Setup, part: str, paper: dict[str, float]) -> Iterator[Block]:
         yield Text(f"{NOT_RUN}.")
         return
     names = HEADLINES[cells.PROBES[part][0]]
-    ours = [(row["method"], row["vectors"] or "–", *(_cell(row.get(name)) for name in names)) for row in rows]
+    ours = [
+        (
+            row["method"],
+            row["vectors"] or "–",
+            *("–" if row.get(name) is None else f"{row[name]:.1f}" for name in names),
+        )
+        for row in rows
+    ]
     yield Table(("ours", "vectors", *names), tuple(ours))
     yield Table(("published", "figure"), tuple((name, f"{value:.1f}") for name, value in paper.items()))
 
 
-def _cell(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
-
-
 def _printed(setup: Setup, cell: Cell) -> Any:
-    """The JSON that a command printed: one value, or one a line."""
+    """The JSON that a command printed: one value, or one per line."""
     if not is_finished(cell, setup.to):
         return None
     path = setup.to / "runs" / cell.proof
@@ -193,7 +235,7 @@ def _printed(setup: Setup, cell: Cell) -> Any:
         return [json.loads(line) for line in text.splitlines() if line.strip()]
     except ValueError as problem:
         raise DataError(
-            f"{path}: not the JSON that {shown(cell)} prints ({problem}); delete it and run again"
+            f"{path}: not the JSON that {command_line(cell)} prints ({problem}); delete it and run again"
         ) from None
 
 
@@ -201,39 +243,33 @@ def table_7(setup: Setup) -> Iterator[Block]:
     from stelmo.train import tune
 
     yield Heading(2, "Table 7: perplexity before and after tuning")
-    yield Text("On held-out sentences of the task's text, both directions; one epoch over the rest of it.")
+    yield Text("On held-out sentences of the task's text, both directions; tuned for one epoch on the rest.")
     rows = []
     for task in cells.TUNED:
         if task in setup.tasks:
             _, cell = cells.tuning(setup, task)
             stages = list(tune.figures(cells.run_of(setup, cell.name)).values()) if is_finished(cell, setup.to) else []
             ours = [f"{stage.perplexity:.1f}" for stage in stages[-2:]] if len(stages) > 1 else [NOT_RUN] * 2
-            rows.append((TITLES[task], *ours, *map(str, published.TABLE_7[task])))
+            rows.append((TITLES[task], *ours, *map(str, TABLE_7[task])))
     yield Table(("text", "before", "after", "published before", "published after"), tuple(rows))
 
 
 def figure_1(setup: Setup) -> Iterator[Block]:
-    yield Heading(2, "Figure 1: how much data")
-    yield Text(
-        "Score against the share of the training examples, with and without ELMo; then by epoch, of all of them."
-    )
+    yield Heading(2, "Figure 1: sample efficiency")
+    yield Text("Score by share of the training examples, with and without ELMo; then by epoch, on all examples.")
     for task in setup.ablated:
         shares = {
             share: (found(setup, before), found(setup, after))
             for share, (before, after) in cells.figure_1(setup, task).items()
         }
-        yield _table_of_shares(TITLES[task], shares)
-        for file, about in figures.draw_sample_efficiency(setup, task, shares):
+        rows = tuple((f"{share:.0%}", _headline(before), _headline(after)) for share, (before, after) in shares.items())
+        yield Table((TITLES[task], "baseline", "+ ELMo"), rows)
+        for file, about in draw_sample_efficiency(setup, task, shares):
             yield Picture(file, about)
 
 
-def _table_of_shares(title: str, shares: dict[float, tuple[Results | None, Results | None]]) -> Table:
-    rows = tuple((f"{share:.0%}", _headline(before), _headline(after)) for share, (before, after) in shares.items())
-    return Table((title, "baseline", "+ ELMo"), rows)
-
-
 def figure_2(setup: Setup) -> Iterator[Block]:
-    yield Heading(2, "Figure 2: what tasks learn of the layers")
+    yield Heading(2, "Figure 2: learned layer weights")
     runs = {task: found(setup, cells.with_elmo(setup, task)) for task in setup.tasks}
     learned = {f"{TITLES[task]}, {place}": mix for task, run in runs.items() if run for place, mix in run.mixes.items()}
     if not learned:
@@ -245,7 +281,49 @@ def figure_2(setup: Setup) -> Iterator[Block]:
     ]
     yield Text("Softmax weights of the layers and γ, the mean over the seeds; layer 0 is the character network.")
     yield Table(("task and place", *(f"layer {layer}" for layer in range(depth)), "γ"), tuple(rows))
-    yield Picture(figures.draw_layers(setup, learned), "A heat map of the learned layer weights of each task")
+    yield Picture(draw_layers(setup, learned), "A heat map of the learned layer weights of each task")
+
+
+# Plots
+
+
+def draw_sample_efficiency(
+    setup: Setup, task: str, shares: Mapping[float, tuple[Results | None, Results | None]]
+) -> Iterator[tuple[str, str]]:
+    """Plots of the score by share of the data, and by epoch on all data: (file, description) of each with points."""
+    lines = {
+        name: [
+            (100 * share, mean_and_deviation(result.headline)[0])
+            for share, pair in shares.items()
+            if (result := pair[which]) is not None
+        ]
+        for which, name in enumerate(("baseline", "+ ELMo"))
+    }
+    if all(lines.values()):
+        file = f"figure1-{task}-data.svg"
+        plots.lines(setup.to / file, lines, x="% of the training examples", y="score", title=TITLES[task], log_x=True)
+        yield file, f"{TITLES[task]}: score against the share of the training data, with and without ELMo"
+    epochs = {
+        "baseline": _epochs(setup, cells.baseline(setup, task)),
+        "+ ELMo": _epochs(setup, cells.with_elmo(setup, task)),
+    }
+    if all(epochs.values()):
+        file = f"figure1-{task}-epochs.svg"
+        plots.lines(setup.to / file, epochs, x="epoch", y="dev score", title=TITLES[task])
+        yield file, f"{TITLES[task]}: dev score after each epoch, with and without ELMo"
+
+
+def _epochs(setup: Setup, cell: Cell) -> list[tuple[float, float]]:
+    """Dev scores of the first seed. Runs of earlier versions logged the epoch as their step."""
+    entries = Run(cells.run_of(setup, cell.name) / "seed-0").log.entries()
+    return [(entry.get("epoch", entry["step"]), next(iter(entry["dev"].values()))) for entry in entries]
+
+
+def draw_layers(setup: Setup, learned: Mapping[str, Mapping[str, Any]]) -> str:
+    file = "figure2.svg"
+    shares = {name: mix["weights"] for name, mix in learned.items()}
+    plots.heat(setup.to / file, shares, x="layer", title="Softmax weights of the layers")
+    return file
 
 
 PARTS = {

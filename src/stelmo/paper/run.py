@@ -1,4 +1,4 @@
-"""Cells → their results, several chains at once; what is finished is not run again. Knows no table."""
+"""Cells → their results: several chains in parallel; finished cells are not run again. Knows no table."""
 
 import os
 import shlex
@@ -11,39 +11,47 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from stelmo.paper.cells import Cell, Setup, vectors_of
+from stelmo.paper.cells import Cell, Setup, folder_of, vectors_of
 from stelmo.store import atomic, runs
-from stelmo.tasks import results
+from stelmo.tasks import reading, results
+from stelmo.tasks.experiment import sentences
+from stelmo.tasks.reading import Skipped
+from stelmo.tasks.table import named
 
-NOTE = "report.json"  # what all cells of a report have in common
+NOTE = "report.json"  # the settings that all cells of a report share
 
 
-class Told(NamedTuple):
+class Outcome(NamedTuple):
     """How a cell ended."""
 
     cell: Cell
     seconds: float
-    failure: str | None = None  # the last line that it said
-
-
-Tell = Callable[[Told], None]
+    failure: str | None = None  # the last line of its log
 
 
 def begin(setup: Setup, fingerprint: str) -> None:
-    """A report is of one model, one size and one table of static vectors: cells of another would pass for these."""
+    """Refuse to mix cells of different models, sizes or static vectors in one report."""
     made_with = {"bilm": fingerprint, "size": setup.size, "vectors": vectors_of(setup)}
     runs.make(setup.to)
     runs.note_or_compare(setup.to / NOTE, made_with)
 
 
-def run(cells: Sequence[Cell], to: Path, jobs: int, tell: Tell) -> list[Told]:
-    """Each unfinished cell, one chain after another in each of `jobs` rows; what failed is told and passed over."""
+def run(cells: Sequence[Cell], to: Path, jobs: int, report: Callable[[Outcome], None]) -> list[Outcome]:
+    """Run the unfinished cells, up to `jobs` chains at once; a failed cell is reported and the others continue."""
     for folder in ("runs", "logs"):
         (to / folder).mkdir(parents=True, exist_ok=True)
-    waiting = [cell for cell in cells if is_waiting(cell, to)]
-    chains = [list(chain) for _, chain in groupby(sorted(waiting, key=_chain), key=_chain)]
+    waiting = sorted((cell for cell in cells if is_waiting(cell, to)), key=lambda cell: cell.chain)
+    chains = [list(chain) for _, chain in groupby(waiting, key=lambda cell: cell.chain)]
+
+    def run_chain(chain: Sequence[Cell]) -> list[Outcome]:
+        outcomes = []
+        for cell in chain:
+            outcomes.append(_run(cell, to))
+            report(outcomes[-1])
+        return outcomes
+
     with ThreadPoolExecutor(jobs) as pool:
-        return [told for chain in pool.map(lambda chain: _run_chain(chain, to, tell), chains) for told in chain]
+        return [outcome for outcomes in pool.map(run_chain, chains) for outcome in outcomes]
 
 
 def is_finished(cell: Cell, to: Path) -> bool:
@@ -51,7 +59,7 @@ def is_finished(cell: Cell, to: Path) -> bool:
 
 
 def is_waiting(cell: Cell, to: Path) -> bool:
-    """Not finished, or with fewer seeds than are asked for now."""
+    """Not finished, or finished with fewer seeds than requested."""
     if not is_finished(cell, to):
         return True
     return cell.seeds is not None and len(results.read(to / "runs" / cell.name).seeds) < cell.seeds
@@ -61,25 +69,13 @@ def log_of(cell: Cell, to: Path) -> Path:
     return to / "logs" / f"{cell.name}.log"
 
 
-def shown(cell: Cell) -> str:
-    """The command as a person types it."""
+def command_line(cell: Cell) -> str:
+    """The command as typed in a shell."""
     return shlex.join(("stelmo", *cell.command))
 
 
-def _chain(cell: Cell) -> str:
-    return cell.chain
-
-
-def _run_chain(chain: Sequence[Cell], to: Path, tell: Tell) -> list[Told]:
-    told = []
-    for cell in chain:
-        told.append(_run(cell, to))
-        tell(told[-1])
-    return told
-
-
-def _run(cell: Cell, to: Path) -> Told:
-    """In a process of its own: what it prints is its result, what it says goes into its log."""
+def _run(cell: Cell, to: Path) -> Outcome:
+    """In a separate process: its standard output is its result, its standard error goes to its log."""
     started = time.monotonic()
     with log_of(cell, to).open("w") as log:
         done = subprocess.run(
@@ -93,8 +89,22 @@ def _run(cell: Cell, to: Path) -> Told:
     seconds = time.monotonic() - started
     if done.returncode:
         said = log_of(cell, to).read_text().strip().splitlines()
-        return Told(cell, seconds, said[-1] if said else f"exit code {done.returncode}")
+        return Outcome(cell, seconds, said[-1] if said else f"exit code {done.returncode}")
     if cell.printed:
         with atomic.new_file(to / "runs" / cell.proof, overwrite=True) as draft:
             draft.write_text(done.stdout)
-    return Told(cell, seconds)
+    return Outcome(cell, seconds)
+
+
+def write_text(setup: Setup, task: str) -> Path:
+    """A file of a task's distinct training sentences, for tuning a biLM. An existing file is kept."""
+    path = setup.to / "texts" / f"{task}.txt"
+    if path.is_file():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = named(task).data
+    file = reading.find(folder_of(setup.data, task), data.FILES)["train"]
+    found = dict.fromkeys(sentences(named(task), data.read(file, Skipped())))
+    with atomic.new_file(path) as draft:
+        draft.write_text("".join(f"{' '.join(sentence)}\n" for sentence in found), encoding="utf-8")
+    return path

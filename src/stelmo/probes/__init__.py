@@ -1,1 +1,1 @@
-"""What word vectors know of meaning: probes over given vectors. Knows no model; the vectors come from a function."""
+"""Probes: what linear classifiers and cosines find in word vectors, compared with controls that see no context."""

@@ -1,12 +1,14 @@
-"""Words' vectors and tags → a linear classifier, and how often it is right. Knows vectors as arrays, no files.
+"""Parts of speech: CoNLL-U files → tagged sentences; their vectors → a linear classifier and its accuracy.
 
-softmax(W x + b), as in section 5.3 of Peters et al. 2018: what a linear map finds is there in the vectors.
-N words, D width, C classes.
+softmax(W x + b), as in section 5.3 of Peters et al. 2018: what a linear map can find is encoded in the vectors.
+N words, D width, C classes, K kinds of vectors.
 """
 
 import math
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,22 +17,94 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from stelmo.probes.pos_data import Sentence
-from stelmo.probes.uses import Embed, blocks
+from stelmo.config import choose
+from stelmo.errors import DataError
+from stelmo.probes.embedding import Embed, blocks
+from stelmo.text.files import LineReader
 
+COLUMN = {"upos": 3, "xpos": 4}  # 17 universal tags; the treebank's own, in English those of the Penn Treebank
+SPLITS = ("train", "dev", "test")
+_NOT_A_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # a multiword token, an empty node
 BATCH = 512
-RATE = 0.003
-LEAST_STEPS = 20  # of a round
+LEARNING_RATE = 0.003
+MIN_STEPS = 20  # of a round
 ROUNDS = 40
-PATIENCE = 2  # rounds without a smaller loss until the rate is halved
-HALVINGS = 3  # and after so many, the end
+PATIENCE = 2  # rounds without a lower loss before the learning rate is halved
+HALVINGS = 3  # after which training ends
 BLOCK_ROWS = 16_384  # classified at once
 
 Numbers = NDArray[np.int64]
 
 
-class Words(NamedTuple):
-    """All words of some sentences, end to end."""
+# The data
+
+
+class TaggedSentence(NamedTuple):
+    tokens: tuple[str, ...]
+    tags: tuple[str, ...]
+    where: str
+
+
+def find(folder: Path) -> dict[str, Path]:
+    """Split → file: train.conllu, or a treebank's own name, en_ewt-ud-train.conllu."""
+    return {split: _find(folder, split) for split in SPLITS}
+
+
+def _find(folder: Path, split: str) -> Path:
+    found = sorted(path for path in folder.glob("*.conllu*") if re.search(rf"\b{split}\.conllu", path.name))
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or f"no {split}.conllu"
+        raise DataError(f"{folder}: {names}; expected one file each for train, dev and test of a treebank")
+    return found[0]
+
+
+def read(path: Path, tags: str = "upos") -> list[TaggedSentence]:
+    choose("tags", tags, tuple(COLUMN))
+    sentences = list(_sentences(path, tags))
+    if not sentences:
+        raise DataError(f"{path}: no sentences; expected CoNLL-U")
+    return sentences
+
+
+def _sentences(path: Path, tags: str) -> Iterator[TaggedSentence]:
+    words: list[tuple[str, str]] = []
+    where = ""
+    with LineReader(path) as reader:
+        for number, line in reader:
+            if not line.strip(" \t"):
+                if words:
+                    yield _sentence(words, where)
+                words = []
+            elif not line.startswith("#") and (word := _word(line, tags, f"{path}:{number}")):
+                where = where if words else f"{path}:{number}"
+                words.append(word)
+    if words:
+        yield _sentence(words, where)
+
+
+def _sentence(words: list[tuple[str, str]], where: str) -> TaggedSentence:
+    tokens, tags = zip(*words, strict=True)
+    return TaggedSentence(tokens, tags, where)
+
+
+def _word(line: str, tags: str, where: str) -> tuple[str, str] | None:
+    fields = line.split("\t")
+    if len(fields) != 10:
+        raise DataError(f"{where}: {len(fields)} columns; CoNLL-U has 10, with tabs between them")
+    if _NOT_A_WORD.fullmatch(fields[0]):
+        return None
+    tag = fields[COLUMN[tags]]
+    if not fields[1] or tag in ("", "_"):
+        other = "upos" if tags == "xpos" else "xpos"
+        raise DataError(f"{where}: word {fields[1]!r}, {tags} {tag!r}; expected a word with its tag, or choose {other}")
+    return fields[1], tag
+
+
+# The classifier
+
+
+class LabelledVectors(NamedTuple):
+    """The words of several sentences, concatenated."""
 
     vectors_NKD: NDArray[np.float16]  # half precision: a treebank of 250,000 words, 3 × 1,024 numbers each, is 1.5 GB
     labels_N: Numbers
@@ -54,7 +128,7 @@ class Classifier(NamedTuple):
 
     @torch.inference_mode()
     def loss(self, vectors_ND: NDArray[Any], labels_N: Numbers) -> float:
-        """Summed over the words whose tag is known."""
+        """Cross-entropy, summed over the words whose tag occurs in training."""
         gold_N = torch.from_numpy(labels_N)
         return sum(
             float(F.cross_entropy(self.logits(vectors_ND[some]), gold_N[some], ignore_index=-1, reduction="sum"))
@@ -66,41 +140,41 @@ def _blocks(count: int) -> list[slice]:
     return [slice(start, start + BLOCK_ROWS) for start in range(0, count, BLOCK_ROWS)]
 
 
-def classes_of(sentences: Iterable[Sentence]) -> list[str]:
+def classes_of(sentences: Iterable[TaggedSentence]) -> list[str]:
     return sorted({tag for sentence in sentences for tag in sentence.tags})
 
 
-def labels(sentences: Iterable[Sentence], classes: Sequence[str]) -> Numbers:
-    """(N,): −1 for a tag that training does not have, which no classifier gets right."""
+def labels(sentences: Iterable[TaggedSentence], classes: Sequence[str]) -> Numbers:
+    """(N,): −1 for a tag that does not occur in training, which no classifier can predict."""
     number = {tag: index for index, tag in enumerate(classes)}
     return np.array([number.get(tag, -1) for sentence in sentences for tag in sentence.tags])
 
 
-def embedded(sentences: Sequence[Sentence], classes: Sequence[str], embed: Embed) -> Words:
-    parts: list[NDArray[np.float16]] = []
+def embed_words(sentences: Sequence[TaggedSentence], classes: Sequence[str], embed: Embed) -> LabelledVectors:
+    found: list[NDArray[np.float16]] = []
     for some in blocks(sentences):
-        found = embed([sentence.tokens for sentence in some])
-        parts.append(np.concatenate([words_TKD.astype(np.float16) for words_TKD in found]))
-    return Words(np.concatenate(parts), labels(sentences, classes))
+        embedded = embed([sentence.tokens for sentence in some])
+        found.append(np.concatenate([words_TKD.astype(np.float16) for words_TKD in embedded]))
+    return LabelledVectors(np.concatenate(found), labels(sentences, classes))
 
 
 # Learning
 
 
 def fit(train_ND: NDArray[Any], labels_N: Numbers, dev_ND: NDArray[Any], dev_N: Numbers, seed: int = 0) -> Classifier:
-    """The classifier with the smallest loss on the dev words; the same one for the same words and seed.
+    """The classifier with the lowest loss on the dev words; deterministic for the same words and seed.
 
-    Adam. The rate is halved where the dev words no longer gain, until halving does not help either.
+    Adam. The learning rate is halved when the dev loss stops falling, until halving does not help either.
     """
     classifier = _start(train_ND, int(labels_N.max()) + 1)
-    optimizer = torch.optim.Adam([classifier.weight_CD, classifier.bias_C], RATE)
+    optimizer = torch.optim.Adam([classifier.weight_CD, classifier.bias_C], LEARNING_RATE)
     generator = torch.Generator().manual_seed(seed)
-    best, least, waited, halved = classifier, math.inf, 0, 0
+    best, lowest, waited, halved = classifier, math.inf, 0, 0
     for _ in range(ROUNDS):
         _round(classifier, optimizer, torch.as_tensor(train_ND), torch.from_numpy(labels_N), generator)
         loss = classifier.loss(dev_ND, dev_N)
-        if loss < least:
-            best, least, waited = _copy(classifier), loss, 0
+        if loss < lowest:
+            best, lowest, waited = Classifier(*(part.detach().clone() for part in classifier)), loss, 0
             continue
         waited += 1
         if waited == PATIENCE:
@@ -112,19 +186,19 @@ def fit(train_ND: NDArray[Any], labels_N: Numbers, dev_ND: NDArray[Any], dev_N: 
 
 
 def _start(train_ND: NDArray[Any], classes: int) -> Classifier:
-    """Zeros. Dimensions are brought to mean 0 and deviation 1, so that one rate suits vectors of any length."""
+    """All zeros. Inputs are standardised, so that one learning rate suits vectors of any length."""
     mean_D = torch.from_numpy(train_ND.mean(0, dtype=np.float32))
     scale_D = torch.from_numpy(train_ND.std(0, dtype=np.float32))
     weight_CD, bias_C = torch.zeros(classes, train_ND.shape[1]), torch.zeros(classes)
-    scale_D[scale_D < 1e-6] = 1.0  # a dimension that never changes tells nothing
+    scale_D[scale_D < 1e-6] = 1.0  # a constant dimension carries no information
     return Classifier(mean_D, scale_D, weight_CD.requires_grad_(), bias_C.requires_grad_())
 
 
 def _round(
     classifier: Classifier, optimizer: torch.optim.Adam, train_ND: Tensor, labels_N: Tensor, generator: torch.Generator
 ) -> None:
-    """Once through the words, or as often as it takes to make some progress with few."""
-    for _ in range(math.ceil(LEAST_STEPS / math.ceil(len(train_ND) / BATCH))):
+    """One pass through the words, or several passes if there are few of them."""
+    for _ in range(math.ceil(MIN_STEPS / math.ceil(len(train_ND) / BATCH))):
         for rows in torch.split(torch.randperm(len(train_ND), generator=generator), BATCH):
             loss = F.cross_entropy(classifier.logits(train_ND[rows]), labels_N[rows])
             optimizer.zero_grad()
@@ -132,20 +206,16 @@ def _round(
             optimizer.step()
 
 
-def _copy(classifier: Classifier) -> Classifier:
-    return Classifier(*(part.detach().clone() for part in classifier))
-
-
 def accuracy(predicted_N: Numbers, labels_N: Numbers) -> float:
-    """Percent; of no words: not a number."""
+    """Percent; NaN if there are no words."""
     return 100 * float(np.mean(predicted_N == labels_N)) if len(labels_N) else math.nan
 
 
-# What the figures are measured against
+# The baseline
 
 
-def most_frequent(train: Iterable[Sentence], test: Iterable[Sentence], classes: Sequence[str]) -> Numbers:
-    """Each word's most frequent tag in training; an unknown word gets the most frequent tag of all."""
+def most_frequent(train: Iterable[TaggedSentence], test: Iterable[TaggedSentence], classes: Sequence[str]) -> Numbers:
+    """Each word's most frequent tag in training; for an unknown word, the most frequent tag of all."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for sentence in train:
         for word, tag in zip(sentence.tokens, sentence.tags, strict=True):
@@ -157,7 +227,7 @@ def most_frequent(train: Iterable[Sentence], test: Iterable[Sentence], classes: 
     return np.array([best.get(word, rest) for sentence in test for word in sentence.tokens])
 
 
-def is_unknown(train: Iterable[Sentence], test: Iterable[Sentence]) -> NDArray[np.bool_]:
+def is_unknown(train: Iterable[TaggedSentence], test: Iterable[TaggedSentence]) -> NDArray[np.bool_]:
     """(N,): whether a word of the test sentences never occurs in training."""
     known = {word for sentence in train for word in sentence.tokens}
     return np.array([word not in known for sentence in test for word in sentence.tokens], bool)

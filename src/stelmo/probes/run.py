@@ -1,9 +1,9 @@
-"""A probe's data folder and sources of vectors → rows of figures. Knows no screen.
+"""A probe's data folder and sources of vectors → rows of scores. Knows no screen.
 
-Every source is asked once for the vectors of a text, whatever it has of layers. The controls are rows like the others:
-layer 0 and static vectors, which see no context, and methods that look at no vectors at all.
+Each source embeds a text once for all its layers. The controls are rows like the others: layer 0 and static vectors,
+which see no context, and methods that use no vectors at all.
 
-K kinds of vectors, N uses or words, D width.
+K kinds of vectors, N occurrences or words, D width.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,12 +16,11 @@ from stelmo.config import choose
 from stelmo.errors import ConfigError
 from stelmo.probes import coarse as coarse_probe
 from stelmo.probes import pos as pos_probe
-from stelmo.probes import pos_data, wsd_data
 from stelmo.probes import scws as scws_probe
 from stelmo.probes import wic as wic_probe
 from stelmo.probes import wsd as wsd_probe
-from stelmo.probes.uses import Use, vectors
-from stelmo.probes.vectors import Advance, Source, watched
+from stelmo.probes import wsd_data
+from stelmo.probes.embedding import Advance, Occurrence, Source, occurrence_vectors, with_progress
 from stelmo.probes.wsd_data import Instance, Lemma
 
 HEADLINES = {
@@ -36,19 +35,19 @@ _Item = TypeVar("_Item")
 
 
 class Row(NamedTuple):
-    """`vectors` names a layer or a file; it is empty for a method that looks at none."""
+    """`vectors` names a layer or a file; it is empty for a method that uses none."""
 
     method: str
     vectors: str
     figures: dict[str, float]
 
 
-def silent(tokens: int, share: float) -> None:
-    """For who wants no progress."""
+def no_progress(tokens: int, share: float) -> None:
+    """The default callback."""
 
 
-def spread(items: Sequence[_Item], limit: int | None) -> list[_Item]:
-    """At most `limit` of them, evenly over all: the first ones would be of one document."""
+def evenly(items: Sequence[_Item], limit: int | None) -> list[_Item]:
+    """At most `limit` items, evenly spaced: the first ones would all be from one document."""
     if limit is not None and limit < 1:
         raise ConfigError(f"limit: {limit}; expected 1 or more")
     if limit is None or limit >= len(items):
@@ -56,52 +55,56 @@ def spread(items: Sequence[_Item], limit: int | None) -> list[_Item]:
     return [items[round(place)] for place in np.linspace(0, len(items) - 1, limit)]
 
 
-def _tokens(uses: Iterable[Use]) -> int:
-    return sum(len(use.tokens) for use in uses)
+def _tokens(occurrences: Iterable[Occurrence]) -> int:
+    return sum(len(occurrence.tokens) for occurrence in occurrences)
 
 
 # Word senses in running text
 
 
-def wsd(folder: Path, sources: Sequence[Source], *, limit: int | None = None, advance: Advance = silent) -> list[Row]:
-    """Senses of Raganato's sets by the uses of SemCor, of which at most `limit` sentences are read."""
+def wsd(
+    folder: Path, sources: Sequence[Source], *, limit: int | None = None, advance: Advance = no_progress
+) -> list[Row]:
+    """Senses of Raganato's sets, learned from at most `limit` sentences of SemCor."""
     first = wsd_data.read_first_senses(wsd_data.find_index(folder))
     train, test = (
         [sentence for sentence in wsd_data.stream(wsd_data.find(folder, name)) if sentence.instances]
         for name in (wsd_data.TRAINING, wsd_data.ALL)
     )
-    train = spread(train, limit)
+    train = evenly(train, limit)
     gold = [instance for sentence in test for instance in sentence.instances]
     rows = [Row("first sense", "", wsd_probe.score(wsd_probe.first_sense(gold, first), gold))]
-    for source in watched(sources, sum(len(sentence.tokens) for sentence in (*train, *test)), advance):
+    for source in with_progress(sources, sum(len(sentence.tokens) for sentence in (*train, *test)), advance):
         rows += _wsd_rows(source, train, test, first)
     return _by_method(rows)
 
 
 def _wsd_rows(
     source: Source,
-    train: Sequence[wsd_data.Sentence],
-    test: Sequence[wsd_data.Sentence],
+    train: Sequence[wsd_data.AnnotatedSentence],
+    test: Sequence[wsd_data.AnnotatedSentence],
     first: dict[Lemma, str],
 ) -> Iterator[Row]:
     memories = [(wsd_probe.Averages(), wsd_probe.Examples()) for _ in source.names]
     for instance, vector_KD in wsd_probe.tagged(train, source.embed):
         for memory, vector_D in zip(memories, vector_KD, strict=True):
             wsd_probe.learn([(instance, vector_D)], *memory)
-    uses = list(wsd_probe.tagged(test, source.embed))
+    tested = list(wsd_probe.tagged(test, source.embed))
     for kind, (name, (averages, examples)) in enumerate(zip(source.names, memories, strict=True)):
-        yield from _wsd_methods(name, averages, examples, [(use, vector_KD[kind]) for use, vector_KD in uses], first)
+        yield from _wsd_methods(
+            name, averages, examples, [(instance, vector_KD[kind]) for instance, vector_KD in tested], first
+        )
 
 
 def _wsd_methods(
     name: str,
     averages: wsd_probe.Averages,
     examples: wsd_probe.Examples,
-    uses: Sequence[wsd_probe.Tagged],
+    tested: Sequence[wsd_probe.Tagged],
     first: dict[Lemma, str],
 ) -> Iterator[Row]:
-    """The paper's method, and two that are given what the paper's was not: a prior, and every single use."""
-    development = [tagged for tagged in uses if wsd_probe.is_development(tagged[0])]
+    """The paper's method, and two that use more than it does: a prior, and every single training instance."""
+    development = [tagged for tagged in tested if wsd_probe.is_development(tagged[0])]
     weight = wsd_probe.tune(averages, development, first)
     k = wsd_probe.tune_k(examples, development, first)
     choices = {
@@ -110,8 +113,8 @@ def _wsd_methods(
         "k nearest examples": examples.of(k),
     }
     chosen: dict[str, dict[str, float]] = {"averages and prior": {"weight": weight}, "k nearest examples": {"k": k}}
-    gold: list[Instance] = [instance for instance, _ in uses]
-    for method, answers in wsd_probe.answer(uses, choices, first).items():
+    gold: list[Instance] = [instance for instance, _ in tested]
+    for method, answers in wsd_probe.answer(tested, choices, first).items():
         yield Row(method, name, wsd_probe.score(answers, gold) | chosen.get(method, {}))
 
 
@@ -125,12 +128,14 @@ def pos(
     tags: str = "upos",
     limit: int | None = None,
     seed: int = 0,
-    advance: Advance = silent,
+    advance: Advance = no_progress,
 ) -> list[Row]:
-    """Tags of a treebank's test part by a linear classifier; at most about `limit` words of training are read."""
-    choose("tags", tags, tuple(pos_data.COLUMN))
-    train, dev, test = (pos_data.read(path, tags) for path in pos_data.find(folder).values())
-    train = _words(train, limit)
+    """Tags of a treebank's test set by a linear classifier, trained on at most about `limit` words."""
+    choose("tags", tags, tuple(pos_probe.COLUMN))
+    train, dev, test = (pos_probe.read(path, tags) for path in pos_probe.find(folder).values())
+    if limit is not None:  # in words; sentences are evenly spaced
+        words = sum(len(sentence.tokens) for sentence in train)
+        train = evenly(train, max(1, len(train) * limit // words))
     classes = pos_probe.classes_of(train)
     gold_N, unknown_N = pos_probe.labels(test, classes), pos_probe.is_unknown(train, test)
 
@@ -139,31 +144,27 @@ def pos(
         return {"accuracy": pos_probe.accuracy(predicted_N, gold_N), "unknown words": unknown}
 
     rows = [Row("most frequent tag", "", figures(pos_probe.most_frequent(train, test, classes)))]
-    for source in watched(sources, sum(len(sentence.tokens) for sentence in (*train, *dev, *test)), advance):
-        parts = [pos_probe.embedded(part, classes, source.embed) for part in (train, dev, test)]
+    for source in with_progress(sources, sum(len(sentence.tokens) for sentence in (*train, *dev, *test)), advance):
+        splits = [pos_probe.embed_words(split, classes, source.embed) for split in (train, dev, test)]
         for kind, name in enumerate(source.names):
-            (train_ND, train_N), (dev_ND, dev_N), (test_ND, _) = ((x_NKD[:, kind], y_N) for x_NKD, y_N in parts)
+            (train_ND, train_N), (dev_ND, dev_N), (test_ND, _) = ((x_NKD[:, kind], y_N) for x_NKD, y_N in splits)
             classifier = pos_probe.fit(train_ND, train_N, dev_ND, dev_N, seed)
             rows.append(Row("linear classifier", name, figures(classifier.predict(test_ND))))
     return rows
 
 
-def _words(sentences: Sequence[pos_data.Sentence], limit: int | None) -> list[pos_data.Sentence]:
-    """Sentences, evenly over all, with about so many words together."""
-    count = sum(len(sentence.tokens) for sentence in sentences)
-    return spread(sentences, None if limit is None else max(1, len(sentences) * limit // count))
+# Pairs of occurrences
 
 
-# Pairs of uses
-
-
-def wic(folder: Path, sources: Sequence[Source], *, limit: int | None = None, advance: Advance = silent) -> list[Row]:
-    """Same sense or not, on the dev pairs, by the threshold of the training pairs; at most `limit` of each are read."""
+def wic(
+    folder: Path, sources: Sequence[Source], *, limit: int | None = None, advance: Advance = no_progress
+) -> list[Row]:
+    """Same sense or not, on the dev pairs, by a threshold set on the training pairs; at most `limit` pairs of each."""
     files = wic_probe.find(folder)
-    tuning, test = (spread(wic_probe.read(files[split]), limit) for split in ("train", "dev"))
+    tuning, test = (evenly(wic_probe.read(files[split]), limit) for split in ("train", "dev"))
     rows = [Row("most frequent", "", {"accuracy": wic_probe.most_frequent(tuning, test)})]
-    total = _tokens(use for pair in (*tuning, *test) for use in (pair.first, pair.second))
-    for source in watched(sources, total, advance):
+    total = _tokens(one for pair in (*tuning, *test) for one in (pair.first, pair.second))
+    for source in with_progress(sources, total, advance):
         tuning_NK, test_NK = (wic_probe.similarities(pairs, source.embed) for pairs in (tuning, test))
         for kind, name in enumerate(source.names):
             figures = wic_probe.score(tuning, tuning_NK[:, kind], test, test_NK[:, kind])
@@ -171,11 +172,13 @@ def wic(folder: Path, sources: Sequence[Source], *, limit: int | None = None, ad
     return rows
 
 
-def scws(folder: Path, sources: Sequence[Source], *, limit: int | None = None, advance: Advance = silent) -> list[Row]:
-    """100 ρ of cosines with people's ratings, over at most `limit` pairs."""
-    pairs = spread(scws_probe.read(folder / "ratings.txt" if folder.is_dir() else folder), limit)
+def scws(
+    folder: Path, sources: Sequence[Source], *, limit: int | None = None, advance: Advance = no_progress
+) -> list[Row]:
+    """100 ρ of cosines with human ratings, over at most `limit` pairs."""
+    pairs = evenly(scws_probe.read(folder / "ratings.txt" if folder.is_dir() else folder), limit)
     rows: list[Row] = []
-    for source in watched(sources, _tokens(use for pair in pairs for use in (pair.first, pair.second)), advance):
+    for source in with_progress(sources, _tokens(one for pair in pairs for one in (pair.first, pair.second)), advance):
         cosine_NK = scws_probe.similarities(pairs, source.embed)
         for kind, name in enumerate(source.names):
             rows.append(Row("cosine", name, scws_probe.score(pairs, cosine_NK[:, kind])))
@@ -186,33 +189,36 @@ def scws(folder: Path, sources: Sequence[Source], *, limit: int | None = None, a
 
 
 def coarse(
-    folder: Path, sources: Sequence[Source], *, limit: int | None = None, advance: Advance = silent
+    folder: Path, sources: Sequence[Source], *, limit: int | None = None, advance: Advance = no_progress
 ) -> list[Row]:
-    """Classes of ambiguous nouns; at most `limit` training and `limit` test uses of each are read."""
-    words = [
-        coarse_probe.Word(name, tuple(spread(train, limit)), tuple(spread(test, limit)))
+    """Classes of ambiguous nouns; at most `limit` training and `limit` test occurrences of each."""
+    nouns = [
+        coarse_probe.Noun(name, tuple(evenly(train, limit)), tuple(evenly(test, limit)))
         for name, train, test in coarse_probe.read(folder)
     ]
-    total = _tokens(example.use for word in words for example in (*word.train, *word.test))
+    total = _tokens(example.occurrence for noun in nouns for example in (*noun.train, *noun.test))
     rows: list[Row] = []
-    for source in watched(sources, total, advance):
-        for name, by_word in zip(source.names, _coarse_figures(words, source), strict=True):
-            rows += [Row(method, name, figures) for method, figures in coarse_probe.by_method(by_word).items()]
+    for source in with_progress(sources, total, advance):
+        for name, by_noun in zip(source.names, _coarse_figures(nouns, source), strict=True):
+            rows += [Row(method, name, figures) for method, figures in coarse_probe.by_method(by_noun).items()]
     return _by_method([row._replace(vectors="") if row.method == "most frequent" else row for row in rows])
 
 
-def _coarse_figures(words: Sequence[coarse_probe.Word], source: Source) -> list[dict[str, dict[str, float]]]:
-    """For every kind: word → method → figure."""
+def _coarse_figures(nouns: Sequence[coarse_probe.Noun], source: Source) -> list[dict[str, dict[str, float]]]:
+    """For each kind of vectors: noun → method → score."""
     found: list[dict[str, dict[str, float]]] = [{} for _ in source.names]
-    for word in words:
-        parts = [vectors([e.use for e in part], source.embed) for part in (word.train, word.test)]
-        for kind, by_word in enumerate(found):
-            by_word[word.name] = coarse_probe.score(word, *(x_NKD[:, kind] for x_NKD in parts))
+    for noun in nouns:
+        splits = [
+            occurrence_vectors([example.occurrence for example in split], source.embed)
+            for split in (noun.train, noun.test)
+        ]
+        for kind, by_noun in enumerate(found):
+            by_noun[noun.name] = coarse_probe.score(noun, *(x_NKD[:, kind] for x_NKD in splits))
     return found
 
 
 def _by_method(rows: Sequence[Row]) -> list[Row]:
-    """Rows of a method together, each once: one that looks at no vectors is the same for every source."""
+    """Rows grouped by method, without duplicates: a method that uses no vectors is the same for every source."""
     methods = dict.fromkeys(row.method for row in sorted(rows, key=lambda row: row.vectors != ""))
     unique = {(row.method, row.vectors): row for row in rows}
     return [row for method in methods for row in unique.values() if row.method == method]

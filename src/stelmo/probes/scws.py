@@ -1,7 +1,7 @@
-"""SCWS ratings file → pairs of words in context; their cosines → rank correlation with people. Knows no model.
+"""SCWS ratings file → pairs of words in context; their cosines → rank correlation with human ratings. Knows no model.
 
 A line: number, word, pos, word, pos, context, context (each with its word between <b> and </b>), mean rating, ratings.
-A context is several sentences of a paragraph, cut off at both ends; the model reads it as one.
+A context is several sentences of a paragraph, truncated at both ends; the model reads it as one sentence.
 """
 
 import math
@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stelmo.errors import DataError
-from stelmo.probes.uses import Embed, Use, Vector, cosines, vectors
+from stelmo.probes.embedding import Embed, Occurrence, Vector, cosines, occurrence_vectors
 from stelmo.text.files import LineReader
 
-COLUMNS = 8  # up to the mean; the ratings behind it are of no use here
+COLUMNS = 8  # up to the mean; the single ratings after it are not used
 
 
 class Pair(NamedTuple):
-    first: Use
-    second: Use
+    first: Occurrence
+    second: Occurrence
     rating: float
     where: str
 
@@ -53,27 +53,27 @@ def _rating(field: str, where: str) -> float:
     return rating
 
 
-def _marked(context: str, where: str) -> Use:
+def _marked(context: str, where: str) -> Occurrence:
     before, opened, rest = context.partition("<b>")
     inside, closed, after = rest.partition("</b>")
     words = inside.split()
     if not (opened and closed and words) or "<b>" in rest:
-        raise DataError(f"{where}: the context {context[:40]!r}… marks no word; expected one between <b> and </b>")
+        raise DataError(f"{where}: the context {context[:40]!r}… has no marked word; expected one between <b> and </b>")
     start = len(before.split())
-    return Use((*before.split(), *words, *after.split()), start, start + len(words))
+    return Occurrence((*before.split(), *words, *after.split()), start, start + len(words))
 
 
 # The probe
 
 
 def similarities(pairs: Sequence[Pair], embed: Embed) -> Vector:
-    """(N,): the cosine of the two words, each in its context; (N, K) where `embed` gives K kinds of vectors."""
-    both_ND = vectors([use for pair in pairs for use in (pair.first, pair.second)], embed)
+    """(N,): the cosine of the two words, each in its context; (N, K) if `embed` returns K kinds of vectors."""
+    both_ND = occurrence_vectors([one for pair in pairs for one in (pair.first, pair.second)], embed)
     return cosines(both_ND[0::2], both_ND[1::2])
 
 
 def probe(pairs: Sequence[Pair], embed: Embed) -> dict[str, float]:
-    """100 ρ, as it is usually printed. The control: `embed` giving layer 0."""
+    """100 ρ, as usually reported. For the control, let `embed` return layer 0."""
     return score(pairs, similarities(pairs, embed))
 
 
@@ -82,14 +82,14 @@ def score(pairs: Sequence[Pair], cosine_N: NDArray[Any]) -> dict[str, float]:
 
 
 def spearman(a_N: NDArray[Any], b_N: NDArray[Any]) -> float:
-    """The correlation of the ranks; not a number where one side has a single rank only."""
+    """The correlation of the ranks; NaN if all values of one side are equal."""
     x_N, y_N = (ranks(values_N) - (len(values_N) + 1) / 2 for values_N in (a_N, b_N))
     scale = math.sqrt(float(x_N @ x_N) * float(y_N @ y_N))
     return float(x_N @ y_N) / scale if scale else math.nan
 
 
 def ranks(values_N: NDArray[Any]) -> NDArray[np.float64]:
-    """From 1; equal values share the mean of their ranks."""
+    """Ranks from 1; equal values share the mean of their ranks."""
     _, which_N, counts = np.unique(values_N, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     mean_rank: NDArray[np.float64] = last - (counts - 1) / 2

@@ -1,9 +1,9 @@
 """Word-in-Context: does a word mean the same in two sentences? Files → pairs; their cosines → accuracy. Knows no model.
 
-Three layouts, told apart by content:
-    word TAB pos TAB i-j TAB sentence TAB sentence   official: NAME.data.txt, and NAME.gold.txt with T or F a line
+Three layouts, recognised by content:
+    word TAB pos TAB i-j TAB sentence TAB sentence   official: NAME.data.txt, and NAME.gold.txt with one T or F per line
     {"word", "sentence1", "start1", …, "label"}      SuperGLUE: raw sentences, offsets of characters
-    {"label", "text": "Word: … Sentence 1: … …"}     tokenised sentences; where the word stands is looked for
+    {"label", "text": "Word: … Sentence 1: … …"}     tokenised sentences; the word is searched for
 """
 
 import json
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stelmo.errors import DataError
-from stelmo.probes.uses import Embed, Use, Vector, cosines, vectors
+from stelmo.probes.embedding import Embed, Occurrence, Vector, cosines, occurrence_vectors
 from stelmo.store.atomic import new_file
 from stelmo.text.files import LineReader
 from stelmo.text.tokens import tokenize
@@ -29,18 +29,18 @@ FILES = {
 
 
 class Pair(NamedTuple):
-    """Two uses of a word; `pos` is N, V or empty where the file does not say."""
+    """Two occurrences of a word; `pos` is N, V, or empty if the file does not say."""
 
     word: str
     pos: str
-    first: Use
-    second: Use
+    first: Occurrence
+    second: Occurrence
     same: bool
     where: str
 
 
 def find(folder: Path) -> dict[str, Path]:
-    """Split → file. Without train and dev there is nothing to tune or to score."""
+    """Split → file. Train (for the threshold) and dev (for the score) are required."""
     found: dict[str, Path] = {}
     for split, names in FILES.items():
         paths = [path for name in names for path in sorted(folder.rglob(name))]
@@ -87,14 +87,14 @@ def _columns(line: str, same: bool, where: str) -> Pair:
     return Pair(fields[0], fields[1], first, second, same, where)
 
 
-def _word_at(tokens: tuple[str, ...], place: int, where: str) -> Use:
+def _word_at(tokens: tuple[str, ...], place: int, where: str) -> Occurrence:
     if place >= len(tokens):
         raise DataError(f"{where}: position {place}; the sentence has words 0 to {len(tokens) - 1}")
-    return Use(tokens, place, place + 1)
+    return Occurrence(tokens, place, place + 1)
 
 
 def read_answers(path: Path) -> list[bool]:
-    """T or F, one a line: the official format of gold and predictions."""
+    """T or F, one per line: the official format of gold labels and predictions."""
     answers: list[bool] = []
     with LineReader(path) as reader:
         for number, line in reader:
@@ -111,7 +111,7 @@ def write_answers(path: Path, answers: Sequence[bool], overwrite: bool = False) 
 
 # JSON lines
 
-_LABELS: dict[object, bool] = {"true": True, "false": False, 1: True, 0: False}  # True == 1 and False == 0 as keys, too
+_LABELS: dict[object, bool] = {"true": True, "false": False, 1: True, 0: False}  # as keys, True == 1 and False == 0
 _TEXT = re.compile(r"Word: (.+?)\. Sentence 1: (.+) Sentence 2: (.+)", re.DOTALL)
 
 
@@ -134,7 +134,7 @@ def _json_pair(value: dict[str, Any], where: str) -> Pair:
             first, second = _between_offsets(value, "1", where), _between_offsets(value, "2", where)
         case {"text": str(text)} if parts := _TEXT.fullmatch(text):
             word = parts[1]
-            first, second = _looked_for(word, parts[2], where), _looked_for(word, parts[3], where)
+            first, second = _search(word, parts[2], where), _search(word, parts[3], where)
         case _:
             raise DataError(
                 f"{where}: the keys {', '.join(value)}; expected word, sentence1, sentence2 and their offsets"
@@ -142,7 +142,7 @@ def _json_pair(value: dict[str, Any], where: str) -> Pair:
     return Pair(word, "", first, second, _LABELS[label], where)
 
 
-def _between_offsets(value: dict[str, Any], which: str, where: str) -> Use:
+def _between_offsets(value: dict[str, Any], which: str, where: str) -> Occurrence:
     start, end = value.get(f"start{which}"), value.get(f"end{which}")
     if not isinstance(start, int) or not isinstance(end, int):
         raise DataError(f"{where}: start{which} {start!r}, end{which} {end!r}; expected offsets of characters")
@@ -150,10 +150,10 @@ def _between_offsets(value: dict[str, Any], which: str, where: str) -> Use:
     covered = [place for place, token in enumerate(tokens) if token.start < end and start < token.end]
     if not covered:
         raise DataError(f"{where}: no word between the characters {start} and {end} of sentence{which}")
-    return Use(tuple(token.text for token in tokens), covered[0], covered[-1] + 1)
+    return Occurrence(tuple(token.text for token in tokens), covered[0], covered[-1] + 1)
 
 
-# Forms that share no letters with their word, or fewer than some other word of an English sentence is likely to
+# Forms that share fewer letters with their word than other words of the sentence may
 _FORMS = {
     "be": {"am", "are", "is", "was", "were", "been", "being", "'m", "'re", "'s"},
     "go": {"goes", "going", "gone", "went"},
@@ -164,21 +164,21 @@ _FORMS = {
 }
 
 
-def _looked_for(word: str, sentence: str, where: str) -> Use:
-    """The word itself, else a known form of it, else whatever begins most like it.
+def _search(word: str, sentence: str, where: str) -> Occurrence:
+    """The word itself, else a known form of it, else the token with the longest common prefix.
 
-    On SuperGLUE's dev file, whose offsets tell, this finds all 1,000 uses.
+    On SuperGLUE's dev file, which has offsets to compare with, this finds all 1,000 occurrences.
     """
     tokens = tuple(sentence.split())
-    likeness = [_likeness(token.lower(), word.lower()) for token in tokens]
-    best = max(likeness)
+    similarity = [_similarity(token.lower(), word.lower()) for token in tokens]
+    best = max(similarity)
     if not any(best[:3]):
         raise DataError(f"{where}: no form of {word!r} in {sentence[:60]!r}; expected the word in both sentences")
-    place = likeness.index(best)
-    return Use(tokens, place, place + 1)
+    place = similarity.index(best)
+    return Occurrence(tokens, place, place + 1)
 
 
-def _likeness(token: str, word: str) -> tuple[bool, bool, int, int]:
+def _similarity(token: str, word: str) -> tuple[bool, bool, int, int]:
     shared = next((i for i, (a, b) in enumerate(zip(token, word, strict=False)) if a != b), min(len(token), len(word)))
     return token == word, token in _FORMS.get(word, ()), shared, -abs(len(token) - len(word))
 
@@ -187,17 +187,17 @@ def _likeness(token: str, word: str) -> tuple[bool, bool, int, int]:
 
 
 def similarities(pairs: Sequence[Pair], embed: Embed) -> Vector:
-    """(N,): the cosine of the two uses; (N, K) where `embed` gives K kinds of vectors."""
-    both_ND = vectors([use for pair in pairs for use in (pair.first, pair.second)], embed)
+    """(N,): the cosine of the two occurrences; (N, K) if `embed` returns K kinds of vectors."""
+    both_ND = occurrence_vectors([one for pair in pairs for one in (pair.first, pair.second)], embed)
     return cosines(both_ND[0::2], both_ND[1::2])
 
 
 def threshold(cosine_N: NDArray[Any], same_N: NDArray[np.bool_]) -> float:
-    """The cosine from which two uses are called the same, with the best accuracy; of several, the largest."""
+    """The cosine at or above which two occurrences count as the same sense, by best accuracy; the largest if tied."""
     order_N = np.argsort(-cosine_N, kind="stable")
-    gain_N = np.cumsum(np.where(same_N[order_N], 1, -1))  # of calling the first n the same, over calling none so
+    gain_N = np.cumsum(np.where(same_N[order_N], 1, -1))  # of calling the first n the same
     sorted_N = cosine_N[order_N].astype(np.float64)
-    between_N = np.append(sorted_N[:-1] > sorted_N[1:], True)  # equal cosines cannot be told apart
+    between_N = np.append(sorted_N[:-1] > sorted_N[1:], True)  # no threshold separates equal cosines
     if not len(sorted_N) or gain_N[between_N].max() <= 0:
         return np.inf
     best = int(np.argmax(np.where(between_N, gain_N, -len(gain_N))))
@@ -210,7 +210,7 @@ def accuracy(predicted: Sequence[bool] | NDArray[np.bool_], pairs: Sequence[Pair
 
 
 def probe(tuning: Sequence[Pair], test: Sequence[Pair], embed: Embed) -> dict[str, float]:
-    """Percent right with the threshold of the tuning pairs. The control: `embed` giving layer 0."""
+    """Percent correct with the threshold of the tuning pairs. For the control, let `embed` return layer 0."""
     figures = score(tuning, similarities(tuning, embed), test, similarities(test, embed))
     return figures | {"most frequent": most_frequent(tuning, test)}
 
@@ -223,6 +223,6 @@ def score(
 
 
 def most_frequent(tuning: Sequence[Pair], test: Sequence[Pair]) -> float:
-    """The accuracy of the tuning pairs' more frequent answer (same, where both are as frequent)."""
+    """The accuracy of the tuning pairs' more frequent answer ("same" if tied)."""
     same = 2 * sum(pair.same for pair in tuning) >= len(tuning)
     return accuracy([same] * len(test), test)

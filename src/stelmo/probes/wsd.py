@@ -1,14 +1,15 @@
-"""Sense-tagged uses and their vectors → the senses of others, and their F1. Knows vectors as arrays, no files.
+"""Sense-tagged instances and their vectors → the senses of other instances, and their F1. Knows no files.
 
     F1 of WordNet's first sense (its index.sense, version 3.0, against Raganato's gold keys)
 
     senseval2   senseval3   semeval2007   semeval2013   semeval2015   all five   without semeval2007
        66.8        66.2         55.2          63.0          67.8        65.2            65.9
 
-The 65.9 in Table 5 of the ELMo paper is what the four sets give without SemEval-2007, which is customarily kept for
+The 65.9 in Table 5 of the ELMo paper is what the four sets give without SemEval-2007, which is usually kept for
 tuning: 1524 + 1225 + 1035 + 693 = 4477 right of 2282 + 1850 + 1644 + 1022 = 6798 instances. With SemEval-2007's 251 of
-455, the hardest set, it is 4728 of 7253. That is our reading, from the arithmetic alone; the data at hand are no cause:
-index.sense has every lemma and every gold key, and no answer depends on a tie. So compare "without semeval2007".
+455, the hardest set, it is 4728 of 7253. This is our interpretation, from the arithmetic alone. The data do not explain
+the difference: index.sense has every lemma and every gold key, and no answer depends on a tie. So compare our column
+"without semeval2007".
 """
 
 from collections import Counter, defaultdict
@@ -18,11 +19,11 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.probes.uses import BLOCK, TIE, Embed, Vector, blocks, unit, vector
-from stelmo.probes.wsd_data import DEVELOPMENT, POS, TESTS, Instance, Keys, Lemma, Sentence
+from stelmo.probes.embedding import BLOCK, TIE, Embed, Vector, blocks, mean_vector, unit
+from stelmo.probes.wsd_data import DEVELOPMENT, POS, TESTS, AnnotatedSentence, Instance, Keys, Lemma
 
 Tagged = tuple[Instance, Vector]
-Choice = Callable[[Instance, Vector], str | None]  # None: nothing is known of this lemma
+Choice = Callable[[Instance, Vector], str | None]  # None if the lemma is unknown
 Answers = dict[str, Keys]
 
 WEIGHTS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
@@ -31,16 +32,16 @@ KS = (1, 3, 5, 10, 20, 50)
 _Number = TypeVar("_Number", int, float)
 
 
-def tagged(sentences: Iterable[Sentence], embed: Embed, block: int = BLOCK) -> Iterator[Tagged]:
-    """Every instance with its vector. The no-context control is the same with `embed` giving layer 0."""
+def tagged(sentences: Iterable[AnnotatedSentence], embed: Embed, block: int = BLOCK) -> Iterator[Tagged]:
+    """Every instance with its vector. For the control without context, let `embed` return layer 0."""
     for some in blocks((sentence for sentence in sentences if sentence.instances), block):
         embedded = embed([sentence.tokens for sentence in some])
         for sentence, words_TD in zip(some, embedded, strict=True):
             for instance in sentence.instances:
-                yield instance, vector(words_TD, instance.start, instance.end)
+                yield instance, mean_vector(words_TD, instance.start, instance.end)
 
 
-# What is remembered of the training corpus
+# What is stored of the training corpus
 
 
 class Memory(Protocol):
@@ -48,7 +49,7 @@ class Memory(Protocol):
 
 
 def learn(uses: Iterable[Tagged], *memories: Memory) -> None:
-    """One pass over the training corpus for all of them."""
+    """Fill all memories in one pass over the training corpus."""
     for instance, vector_D in uses:
         for memory in memories:
             memory.add(instance, vector_D)
@@ -60,7 +61,7 @@ class Averages:
     def __init__(self) -> None:
         self._sums: dict[str, Vector] = {}
         self._counts: Counter[str] = Counter()
-        self._senses: defaultdict[Lemma, dict[str, None]] = defaultdict(dict)  # in the order they were met
+        self._senses: defaultdict[Lemma, dict[str, None]] = defaultdict(dict)  # in order of first occurrence
 
     def add(self, instance: Instance, vector_D: Vector) -> None:
         for key in instance.gold:
@@ -78,8 +79,8 @@ class Averages:
     def likeliest(self, instance: Instance, vector_D: Vector, weight: float) -> str | None:
         """argmax over senses s of   cos(v, mean_s) + weight · log p(s | lemma)
 
-        p is the sense's share in the training corpus. Weight 0 is the paper's method, a large one the most frequent
-        sense. Of equals the more frequent: without context most senses are equals, and rounding must not choose.
+        p is the sense's share in the training corpus. Weight 0 is the paper's method, a large weight the most frequent
+        sense. Ties go to the more frequent sense: without context most senses tie, and rounding must not decide.
         """
         keys = list(self._senses.get(instance.lemma, ()))
         if not keys:
@@ -94,7 +95,7 @@ class Averages:
 
 
 class Examples:
-    """Every use, grouped by lemma, in half precision: SemCor's at width 1,024 take 0.5 GB."""
+    """Every instance, grouped by lemma, in half precision: SemCor at width 1,024 takes 0.5 GB."""
 
     def __init__(self) -> None:
         self._keys: defaultdict[Lemma, list[str]] = defaultdict(list)
@@ -107,7 +108,7 @@ class Examples:
             self._rows[instance.lemma].append(row_1D)
 
     def vote(self, instance: Instance, vector_D: Vector, k: int) -> str | None:
-        """The sense most frequent among the k nearest, and all as near as the last of them; of equals the nearer."""
+        """The most frequent sense among the k nearest and all as near as the last; ties go to the nearer sense."""
         keys = self._keys.get(instance.lemma)
         if not keys:
             return None
@@ -123,7 +124,7 @@ class Examples:
         return lambda instance, vector_D: self.vote(instance, vector_D, k)
 
     def _matrix(self, lemma: Lemma) -> NDArray[np.float16]:
-        """Rows added one by one become one array when first asked for."""
+        """Rows are added one by one and concatenated when first needed."""
         rows = self._rows[lemma]
         if len(rows) > 1:
             rows[:] = [np.concatenate(rows)]
@@ -134,12 +135,12 @@ class Examples:
 
 
 def first_sense(instances: Iterable[Instance], first: Mapping[Lemma, str]) -> Answers:
-    """The baseline. A lemma that WordNet does not have stays unanswered."""
+    """The baseline. A lemma that is not in WordNet gets no answer."""
     return {instance.id: (first[instance.lemma],) for instance in instances if instance.lemma in first}
 
 
 def answer(uses: Iterable[Tagged], choices: Mapping[str, Choice], first: Mapping[Lemma, str]) -> dict[str, Answers]:
-    """For each named method the sense of each use; WordNet's first for lemmas the training corpus does not have."""
+    """For each method the sense of each instance; WordNet's first sense for lemmas not in the training corpus."""
     answers: dict[str, Answers] = {name: {} for name in choices}
     for instance, vector_D in uses:
         for name, choose in choices.items():
@@ -150,12 +151,12 @@ def answer(uses: Iterable[Tagged], choices: Mapping[str, Choice], first: Mapping
 
 
 def tune(averages: Averages, uses: Sequence[Tagged], first: Mapping[Lemma, str]) -> float:
-    """The weight of the prior that is best on development uses; the smallest of equals."""
+    """The weight of the prior with the best F1 on development instances; the smallest if tied."""
     return _best({weight: averages.with_prior(weight) for weight in WEIGHTS}, uses, first)
 
 
 def tune_k(examples: Examples, uses: Sequence[Tagged], first: Mapping[Lemma, str]) -> int:
-    """The number of examples to ask that is best on development uses; the smallest of equals."""
+    """The number of neighbours with the best F1 on development instances; the smallest if tied."""
     return _best({k: examples.of(k) for k in KS}, uses, first)
 
 
@@ -182,7 +183,7 @@ def score(answers: Mapping[str, Keys], instances: Sequence[Instance]) -> dict[st
 
 
 def f1(answers: Mapping[str, Keys], instances: Sequence[Instance]) -> float:
-    """2PR / (P + R), in percent. An answer of several keys is right by the share of them that is gold."""
+    """2PR / (P + R), in percent. An answer of several keys scores the share of them that is gold."""
     given = [instance for instance in instances if answers.get(instance.id)]
     right = sum(_share(answers[instance.id], instance.gold) for instance in given)
     if not right:
@@ -196,7 +197,7 @@ def _share(answer: Keys, gold: Keys) -> float:
 
 
 def is_development(instance: Instance) -> bool:
-    """Of the set that is customarily kept for tuning."""
+    """Whether it belongs to the set that is usually kept for tuning."""
     return _set_of(instance.id) == DEVELOPMENT
 
 

@@ -1,8 +1,8 @@
 """Raganato's XML and key files, WordNet's index.sense → sentences with sense-tagged instances. Knows no vectors.
 
 NAME.data.xml       corpus > text > sentence > wf | instance (id, lemma, pos)
-NAME.gold.key.txt   an instance a line: its id, then one or more sense keys (answers are written the same way)
-index.sense         a sense a line: sense key, synset offset, sense number, count
+NAME.gold.key.txt   one instance per line: its id, then one or more sense keys (answers have the same format)
+index.sense         one sense per line: sense key, synset offset, sense number, count
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from stelmo.text.files import LineReader
 TRAINING = "semcor"
 DEVELOPMENT = "semeval2007"
 TESTS = ("senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015")
-ALL = "ALL"  # the five of them in one file, the name of each before its ids
+ALL = "ALL"  # the five sets in one file; ids begin with the name of their set
 POS = ("NOUN", "VERB", "ADJ", "ADV")
 
 Lemma = tuple[str, str]  # lemma, part of speech
@@ -34,7 +34,7 @@ class Instance(NamedTuple):
     gold: Keys
 
 
-class Sentence(NamedTuple):
+class AnnotatedSentence(NamedTuple):
     tokens: tuple[str, ...]
     instances: tuple[Instance, ...]
     where: str
@@ -46,7 +46,7 @@ class Files(NamedTuple):
 
 
 def find(folder: Path, name: str) -> Files:
-    """The two files of a data set, wherever in the folder: as in Raganato's archive or side by side."""
+    """The two files of a data set, anywhere below the folder."""
     data, keys = f"{name}.data.xml", f"{name}.gold.key.txt"
     for path in sorted(folder.rglob(data)):
         if (path.parent / keys).is_file():
@@ -62,12 +62,12 @@ def find_index(folder: Path) -> Path:
     raise DataError(f"{folder}: no index.sense; copy the one of WordNet 3.0 (its dict folder) there")
 
 
-def read(files: Files) -> list[Sentence]:
+def read(files: Files) -> list[AnnotatedSentence]:
     return list(stream(files))
 
 
-def stream(files: Files) -> Iterator[Sentence]:
-    """The sentences one by one, so that SemCor takes no memory. Ids and keys must match one to one."""
+def stream(files: Files) -> Iterator[AnnotatedSentence]:
+    """The sentences one by one, so that SemCor need not fit in memory. Ids and keys must match one to one."""
     keys = read_keys(files.keys)
     with LineReader(files.data) as reader:
         yield from _Parser(reader.name, keys, str(files.keys)).sentences(reader)
@@ -86,7 +86,7 @@ def read_keys(path: Path) -> dict[str, Keys]:
                 if len(fields) < 2:
                     raise DataError(f"{where}: {line.strip()!r}; expected an instance id and one or more sense keys")
                 if fields[0] in keys:
-                    raise DataError(f"{where}: instance {fields[0]!r} for the second time; expected one line for each")
+                    raise DataError(f"{where}: instance {fields[0]!r} occurs twice; expected one line for each")
                 keys[fields[0]] = tuple(fields[1:])
     return keys
 
@@ -101,13 +101,13 @@ def write_answers(path: Path, answers: Mapping[str, Keys], overwrite: bool = Fal
         draft.write_text("".join(f"{' '.join([id, *keys])}\n" for id, keys in answers.items()), encoding="utf-8")
 
 
-# The parser: expat itself, for its line numbers, and because it tells of a DOCTYPE before any entity is expanded
+# The parser: expat, for its line numbers, and because it reports a DOCTYPE before any entity is expanded
 
 _PARENT = {"corpus": None, "text": "corpus", "sentence": "text", "wf": "sentence", "instance": "sentence"}
 
 
 class _Parser:
-    """Collects the sentences that are complete; takes the keys it has used out of `keys`."""
+    """Collects complete sentences, and removes the keys it has used from `keys`."""
 
     def __init__(self, name: str, keys: dict[str, Keys], keys_name: str) -> None:
         self._name, self._keys, self._keys_name = name, keys, keys_name
@@ -117,14 +117,14 @@ class _Parser:
         self._tokens: list[str] = []
         self._instances: list[Instance] = []
         self._where = ""
-        self._complete: list[Sentence] = []
+        self._complete: list[AnnotatedSentence] = []
         self._expat = expat.ParserCreate("UTF-8")
         self._expat.StartDoctypeDeclHandler = self._refuse_doctype
         self._expat.StartElementHandler = self._start
         self._expat.CharacterDataHandler = self._text.append
         self._expat.EndElementHandler = self._end
 
-    def sentences(self, reader: LineReader) -> Iterator[Sentence]:
+    def sentences(self, reader: LineReader) -> Iterator[AnnotatedSentence]:
         for _, line in reader:
             self._feed(line + "\n")
             yield from self._complete
@@ -143,7 +143,7 @@ class _Parser:
         return f"{self._name}:{self._expat.CurrentLineNumber}"
 
     def _refuse_doctype(self, *_: object) -> None:
-        raise DataError(f"{self._here()}: a DOCTYPE, which may define entities without end; take the line out")
+        raise DataError(f"{self._here()}: a DOCTYPE, which may define unlimited entities; remove the line")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         parent = self._open[-1] if self._open else None
@@ -161,7 +161,7 @@ class _Parser:
         if tag in ("wf", "instance"):
             self._add_words(tag)
         elif tag == "sentence":
-            self._complete.append(Sentence(tuple(self._tokens), tuple(self._instances), self._where))
+            self._complete.append(AnnotatedSentence(tuple(self._tokens), tuple(self._instances), self._where))
             self._tokens.clear()
             self._instances.clear()
 
@@ -188,7 +188,7 @@ class _Parser:
     def _gold(self, id: str) -> Keys:
         if id not in self._keys:
             raise DataError(
-                f"{self._here()}: instance {id!r} has no line in {self._keys_name}, or is here for the second time; "
+                f"{self._here()}: instance {id!r} has no line in {self._keys_name}, or occurs twice here; "
                 f"the two files must match"
             )
         return self._keys.pop(id)

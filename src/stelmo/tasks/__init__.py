@@ -1,1 +1,1 @@
-"""The paper's six tasks: official files → examples → predictions → official figures. Knows no command line."""
+"""The paper's six tasks: official files → examples → predictions → official scores. Knows no command line."""

@@ -1,9 +1,9 @@
-"""Scores of each tag at each token → the likelihood of tags, and the best tags that are legal. Knows no task.
+"""Scores of each tag at each token → the likelihood of a tag sequence, and the best legal sequence. Knows no task.
 
-BIO    every span begins with B-X and goes on with I-X
+BIO    every span begins with B-X and continues with I-X
 BIOUL  a span of one token is U-X; a longer one is B-X, I-X …, L-X
 
-B sentences, T tokens, Y tags. A transition is [from, to]. Every sentence has a token, and padding is behind its end.
+B sentences, T tokens, Y tags. A transition is [from, to]. Every sentence has a token; padding comes after its end.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ Scheme = Literal["BIO", "BIOUL"]
 
 
 class Legal(NamedTuple):
-    """True where the scheme lets a tag follow another, begin a sentence, end one."""
+    """True where the scheme allows a tag to follow another, to begin a sentence, to end one."""
 
     transitions_YY: Tensor
     start_Y: Tensor
@@ -30,7 +30,7 @@ class Legal(NamedTuple):
 
 
 def legal(tags: Sequence[str], scheme: Scheme) -> Legal:
-    """A sentence begins and ends as if O stood around it."""
+    """A sentence begins and ends as if there were an O on both sides."""
     follows = _follows_in_bioul if scheme == "BIOUL" else _follows_in_bio
     return Legal(
         torch.tensor([[follows(before, tag) for tag in tags] for before in tags]),
@@ -44,16 +44,16 @@ def _follows_in_bio(before: str, tag: str) -> bool:
 
 
 def _follows_in_bioul(before: str, tag: str) -> bool:
-    inside, goes_on = before[0] in "BI", tag[0] in "IL"
-    return inside == goes_on and (not inside or before[2:] == tag[2:])
+    inside, continues = before[0] in "BI", tag[0] in "IL"
+    return inside == continues and (not inside or before[2:] == tag[2:])
 
 
 def bioul(tags: Sequence[str]) -> list[str]:
     """BIO → BIOUL."""
-    told = list(tags)
+    converted = list(tags)
     for start, end, label in spans(tags):
-        told[end - 1] = f"L-{label}" if end - start > 1 else f"U-{label}"
-    return told
+        converted[end - 1] = f"L-{label}" if end - start > 1 else f"U-{label}"
+    return converted
 
 
 def bio_of(tags: Sequence[str]) -> list[str]:
@@ -67,7 +67,7 @@ def bio_of(tags: Sequence[str]) -> list[str]:
 def path_score(
     scores_BTY: Tensor, path_BT: Tensor, mask_BT: Tensor, transitions_YY: Tensor, start_Y: Tensor, end_Y: Tensor
 ) -> Tensor:
-    """(B,): the sum of a path's scores, transitions, start and end. Behind a sentence's end the path may be any tag."""
+    """(B,): the sum of a path's scores, transitions, start and end. The path may hold any tag at padding."""
     emitted_BT = scores_BTY.gather(2, path_BT[:, :, None])[:, :, 0]
     moved_BT = transitions_YY[path_BT[:, :-1], path_BT[:, 1:]]
     last_B = path_BT.gather(1, lengths(mask_BT)[:, None] - 1)[:, 0]
@@ -89,7 +89,7 @@ def log_partition(
 def viterbi(
     scores_BTY: Tensor, mask_BT: Tensor, transitions_YY: Tensor, start_Y: Tensor, end_Y: Tensor
 ) -> list[list[int]]:
-    """The path of the highest score of each sentence, as long as it is. What is −∞ is not taken."""
+    """The highest-scoring path of each sentence, without padding. A path through −∞ is never chosen."""
     best_BY = start_Y + scores_BTY[:, 0]
     stay_BY = torch.arange(best_BY.shape[1], device=best_BY.device).expand_as(best_BY)
     pointers: list[Tensor] = []
@@ -102,7 +102,7 @@ def viterbi(
 
 
 def _traced(last_B: Tensor, pointers: Sequence[Tensor], lengths_B: Tensor) -> list[list[int]]:
-    """Back from the last tags. Padding points to itself, so that a short sentence waits for its end."""
+    """Follow the pointers back from the last tags. Padding points to itself, so a short sentence keeps its last tag."""
     path = [last_B]
     for from_BY in reversed(pointers):
         path.append(from_BY.gather(1, path[-1][:, None])[:, 0])
@@ -113,7 +113,7 @@ def _traced(last_B: Tensor, pointers: Sequence[Tensor], lengths_B: Tensor) -> li
 class Crf(nn.Module):
     """A conditional random field over the tags of a sentence (Lafferty et al. 2001).
 
-    The likelihood is over all paths; the scheme only bounds what is decoded, as in the paper.
+    The likelihood sums over all paths; the scheme only restricts decoding, as in the paper.
     """
 
     legal_YY: Tensor
@@ -138,11 +138,7 @@ class Crf(nn.Module):
         return viterbi(
             scores_BTY,
             mask_BT,
-            _only(self.transitions_YY, self.legal_YY),
-            _only(self.start_Y, self.legal_start_Y),
-            _only(self.end_Y, self.legal_end_Y),
+            self.transitions_YY.masked_fill(~self.legal_YY, -torch.inf),
+            self.start_Y.masked_fill(~self.legal_start_Y, -torch.inf),
+            self.end_Y.masked_fill(~self.legal_end_Y, -torch.inf),
         )
-
-
-def _only(scores: Tensor, allowed: Tensor) -> Tensor:
-    return scores.masked_fill(~allowed, -torch.inf)

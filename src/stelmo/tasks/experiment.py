@@ -1,18 +1,18 @@
-"""A plan and a folder of data → trained networks, their predictions and scores, in a run folder.
+"""A configuration and a data folder → trained networks, their predictions and scores, in a run folder.
 
 RUN/results.json           the score of each seed, their mean and deviation; written last
-RUN/mixes.json             the mean of what the seeds learned of ELMo's layers
-RUN/layers/                frozen layers, computed once (elsewhere where a cache is named)
-RUN/seed-N/task.json       what the run was started with; a command of other settings is refused
-RUN/seed-N/log.jsonl       a line for each epoch; curve.svg shows them
-RUN/seed-N/model/          the network of the best epoch
+RUN/mixes.json             the learned mixes of ELMo's layers, mean over the seeds
+RUN/layers/                frozen layers, computed once (elsewhere if a cache is given)
+RUN/seed-N/task.json       the settings the run was started with; a command with other settings is refused
+RUN/seed-N/log.jsonl       one line per evaluation; curve.svg plots them
+RUN/seed-N/model/          the network with the best dev score
 RUN/seed-N/dev.predictions, test.predictions   in the task's official format
-RUN/seed-N/mixes.json      what was learned of ELMo's layers
+RUN/seed-N/mixes.json      the learned mixes of ELMo's layers
 RUN/seed-N/result.json     the scores; written last
 """
 
+import math
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,31 +21,31 @@ import torch
 from stelmo.embed.model import Model
 from stelmo.jobs.precompute import Cached, precompute
 from stelmo.store.runs import Run
-from stelmo.tasks import batches, results, saved, splits, vectors
-from stelmo.tasks.loop import Data, Watch, train
-from stelmo.tasks.plan import Plan
+from stelmo.tasks import network, reading, results, saved
+from stelmo.tasks.inputs import StaticTable, static_table
+from stelmo.tasks.loop import LayersReport, TaskProgress, sample, train
+from stelmo.tasks.network import AssembledNetwork, BilmSource, TaskConfig
+from stelmo.tasks.reading import Skipped
 from stelmo.tasks.results import Results
-from stelmo.tasks.saved import Network, Source
-from stelmo.tasks.splits import Skipped
-from stelmo.tasks.table import Task
+from stelmo.tasks.task import AnyTask, Splits, Tokens
 from stelmo.tasks.training import Training
-from stelmo.tasks.words import StaticTable
 
 NOTE = "task.json"
 
 
 class Materials(NamedTuple):
-    """What every seed shares."""
+    """What all seeds of a run share."""
 
-    data: Data
+    data: Splits[Any]
     static: StaticTable | None
     model: Model | Cached | None
-    source: Source | None
-    about: dict[str, Any]  # the plan, the data and the biLM, as JSON
+    source: BilmSource | None
+    epoch_steps: int  # steps of one pass through the training data before a fraction of it is taken
+    about: dict[str, Any]  # the configuration, the data and the biLM, as JSON
 
 
 def run(
-    plan: Plan,
+    config: TaskConfig,
     folder: Path,
     to: Path,
     seeds: Sequence[int],
@@ -53,87 +53,108 @@ def run(
     name: str | None,
     cache: Path | None,
     skipped: Skipped | None,
-    watch: Watch,
+    progress: TaskProgress,
 ) -> Results | None:
-    """Every seed in turn; None: asked to stop, and the same call goes on. `name` is where the model was loaded from."""
-    materials = prepare(plan, folder, model, name, cache or to / "layers", skipped, watch)
+    """Train and score each seed. None if the run was asked to stop; the same call resumes it.
+
+    `name` is the path the model was loaded from.
+    """
+    materials = prepare(config, folder, model, name, cache or to / "layers", skipped, progress)
     for seed in seeds:
-        if not run_seed(plan, materials, seed, to / f"seed-{seed}", watch):
+        if not run_seed(config, materials, seed, to / f"seed-{seed}", progress):
             return None
-    return results.gather(plan.task, to, seeds, materials.about["examples"])
+    return results.gather(config.task, to, seeds, materials.about["examples"])
 
 
-def read_data(plan: Plan, folder: Path, skipped: Skipped | None) -> Data:
-    """The splits, sampled as the plan says."""
-    task, settings = plan.task, plan.train
-    paths = splits.find(folder, task.data.FILES, ("train", "dev"))
+def read_data(config: TaskConfig, folder: Path, skipped: Skipped | None) -> tuple[Splits[Any], int]:
+    """The splits, sampled as the settings say, and the number of training examples before a fraction is taken."""
+    task, settings = config.task, config.train
+    paths = reading.find(folder, task.data.FILES, ("train", "dev"))
     learn = task.read_train(paths["train"], skipped)
     dev = task.data.read(paths["dev"], skipped)
     test = task.data.read(paths["test"], skipped) if "test" in paths else []
-    return Data(
-        batches.sample(learn, settings.train_examples, plan.fraction),
-        batches.sample(dev, settings.dev_examples),
-        batches.sample(test, settings.test_examples) if test else [],
+    data = Splits(
+        sample(learn, settings.train_examples, config.fraction),
+        sample(dev, settings.dev_examples),
+        sample(test, settings.test_examples) if test else [],
     )
+    return data, min(len(learn), settings.train_examples or len(learn))
 
 
 def prepare(
-    plan: Plan, folder: Path, model: Model | None, name: str | None, cache: Path, skipped: Skipped | None, watch: Watch
+    config: TaskConfig,
+    folder: Path,
+    model: Model | None,
+    name: str | None,
+    cache: Path,
+    skipped: Skipped | None,
+    progress: TaskProgress,
 ) -> Materials:
-    """Data, static vectors and frozen layers; what was computed before is found again."""
-    data = read_data(plan, folder, skipped)
-    learn, others = (sentences(plan.task, part) for part in (data.train, [*data.dev, *data.test]))
-    static = vectors.table(plan.vectors, learn, others, plan.train.tuned_vectors, watch.say)
-    source = None if model is None else Source(str(Path(name).resolve()) if name else "", model.saved().fingerprint())
+    """Data, static vectors and frozen layers; layers that the cache already has are not computed again."""
+    data, whole = read_data(config, folder, skipped)
+    epoch_steps = math.ceil(whole / config.train.batch)
+    learn, others = (sentences(config.task, part) for part in (data.train, [*data.dev, *data.test]))
+    static = static_table(config.vectors, learn, others, config.train.tuned_vectors, progress.message)
+    source = None
+    if model is not None:
+        source = BilmSource(str(Path(name).resolve()) if name else "", model.saved().fingerprint())
     about = {
-        **plan.described(),
+        **config.to_json(),
         "data": str(folder.resolve()),
         "examples": {split: len(part) for split, part in data._asdict().items()},
         "bilm": None if source is None else source.fingerprint,
     }
-    if model is None or plan.elmo.finetune:
-        return Materials(data, static, model, source, about)
-    return Materials(data, static, _frozen(model, [*learn, *others], cache, watch), source, about)
+    layers: Model | Cached | None = model
+    if model is not None and not config.elmo.finetune:
+        layers = _frozen_layers(model, [*learn, *others], cache, progress)
+    return Materials(data, static, layers, source, epoch_steps, about)
 
 
-def _frozen(model: Model, found: list[tuple[str, ...]], cache: Path, watch: Watch) -> Cached:
-    """Half precision: ELMo's dropout is a far greater noise, and the files are half as large."""
+def _frozen_layers(model: Model, found: list[Tokens], cache: Path, progress: TaskProgress) -> Cached:
+    """Half precision: ELMo's dropout adds much more noise, and the files are half as large."""
     tokens = sum(map(len, set(found)))
     done = 0
 
     def advance(count: int) -> None:
         nonlocal done
         done += count
-        watch.embedded(done, tokens)
+        progress.update(LayersReport(done, tokens))
 
     cache.parent.mkdir(parents=True, exist_ok=True)
     return precompute(model, found, cache, dtype="float16", advance=advance)
 
 
-def sentences(task: Task, examples: Iterable[Any]) -> list[tuple[str, ...]]:
+def sentences(task: AnyTask, examples: Iterable[Any]) -> list[Tokens]:
     return [sentence for example in examples for sentence in task.model.sentences(example)]
 
 
-def run_seed(plan: Plan, materials: Materials, seed: int, folder: Path, watch: Watch) -> bool:
-    """Train and score one network, or find that it is done; whether it came to its end."""
+def new_network(config: TaskConfig, materials: Materials, seed: int) -> AssembledNetwork:
+    torch.manual_seed(seed)
+    inventory = config.task.model.inventory(materials.data.train, config.size)
+    return network.assemble(config, inventory, materials.static, materials.model, materials.source)
+
+
+def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, progress: TaskProgress) -> bool:
+    """Train and score one network, unless that is already done; False if it was asked to stop before the end."""
     run = Run(folder, NOTE)
     with run.held():
-        run.start({**materials.about, "seed": seed}, frozenset({"data"}))
+        free = {"data", "train.score_tokens"}  # they may differ when a run is resumed
+        if not config.elmo.layer_norm:
+            free.add("elmo.layer_norm_over")
+        run.start({**materials.about, "seed": seed}, frozenset(free))
         if (folder / results.RESULT).is_file():
             return True
-        network = _network(plan, materials, seed)
-        training = Training(network.net, network.words, plan.train, seed)
-        progress = train(
-            training, plan.task, materials.data, run, partial(saved.write, network, folder / "model"), watch
-        )
-        if progress.epoch < plan.train.epochs and not progress.stopped:
+        built = new_network(config, materials, seed)
+        training = Training(built.net, config.train, seed)
+
+        def keep_best(predictions: list[Any]) -> None:
+            saved.write(built, folder / "model")
+            config.task.data.write(folder / "dev.predictions", materials.data.dev, predictions)
+
+        data, epoch_steps = materials.data, materials.epoch_steps
+        state, finished = train(training, config.task, data, epoch_steps, run, keep_best, progress)
+        if not finished:
             return False
-        saved.read_weights(network, folder / "model")
-        results.write(network, materials.data, progress, run)
+        saved.read_weights(built, folder / "model")
+        results.write(built, data, state, run)
     return True
-
-
-def _network(plan: Plan, materials: Materials, seed: int) -> Network:
-    torch.manual_seed(seed)
-    inventory = plan.task.model.inventory(materials.data.train, plan.size)
-    return saved.assemble(plan, inventory, materials.static, materials.model, materials.source)

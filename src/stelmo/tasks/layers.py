@@ -1,4 +1,4 @@
-"""Layers that several tasks are built of. Knows no task.
+"""Layers that several tasks' networks share. Knows no task.
 
 B sentences, T and S tokens, C characters of the longest word, D width, H hidden units, F filters.
 """
@@ -10,11 +10,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-MAX_CHARACTERS = 16  # of a word, for the small character networks of tasks
+MAX_CHARACTERS = 16  # read of a word by the tasks' small character networks
 
 
 class VariationalDropout(nn.Dropout):
-    """One mask for all tokens of a sentence (Gal and Ghahramani 2016)."""
+    """Dropout with one mask for all tokens of a sentence (Gal and Ghahramani 2016)."""
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         if not self.training or self.p == 0:
@@ -24,10 +24,10 @@ class VariationalDropout(nn.Dropout):
 
 
 class BiRnn(nn.Module):
-    """Reads each sentence both ways; nothing is read past its end.
+    """Reads each sentence in both directions; padding does not change the result.
 
-    The backward RNN reads each sentence turned around in its place, so that padding stays behind the last word. Packed
-    sequences would do as well, but their gradient costs more the longer they are.
+    The backward RNN reads each sentence reversed in place, so that padding stays after the last word. Packed
+    sequences would give the same result, but their gradient is slower the longer they are.
     """
 
     def __init__(self, width: int, hidden: int, kind: Literal["lstm", "gru"] = "lstm") -> None:
@@ -36,27 +36,23 @@ class BiRnn(nn.Module):
         self.ahead, self.back = make(width, hidden), make(width, hidden)
         for name, parameter in self.named_parameters():
             if "weight_hh" in name:
-                _orthogonal_gates(parameter, hidden)
+                # Orthogonal gates, so that a long sentence's state neither explodes nor vanishes at the start.
+                for gate in torch.split(parameter.data, hidden):
+                    nn.init.orthogonal_(gate)
 
     def forward(self, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
         """(B, T, 2H), zero where there is no token."""
-        x_TBD, turned_TB1 = x_BTD.transpose(0, 1), _turned(mask_BT).t()[:, :, None]
+        x_TBD, reversed_TB1 = x_BTD.transpose(0, 1), _reversed(mask_BT).t()[:, :, None]
         ahead_TBH, _ = self.ahead(x_TBD)
-        back_TBH, _ = self.back(x_TBD.take_along_dim(turned_TB1, 0))
-        h_TBH = torch.cat([ahead_TBH, back_TBH.take_along_dim(turned_TB1, 0)], -1)
+        back_TBH, _ = self.back(x_TBD.take_along_dim(reversed_TB1, 0))
+        h_TBH = torch.cat([ahead_TBH, back_TBH.take_along_dim(reversed_TB1, 0)], -1)
         return (h_TBH * mask_BT.t()[:, :, None]).transpose(0, 1)
 
 
-def _turned(mask_BT: Tensor) -> Tensor:
-    """Where each token of the sentence read backwards is; padding stays in its place."""
-    places_T = torch.arange(mask_BT.shape[1], device=mask_BT.device)
-    return torch.where(mask_BT, lengths(mask_BT)[:, None] - 1 - places_T, places_T)
-
-
-def _orthogonal_gates(weight: Tensor, hidden: int) -> None:
-    """Each gate's own recurrent matrix, so that a long sentence neither swells nor fades at the start."""
-    for gate in torch.split(weight.data, hidden):
-        nn.init.orthogonal_(gate)
+def _reversed(mask_BT: Tensor) -> Tensor:
+    """(B, T): the position of each token of the reversed sentence; padding keeps its position."""
+    positions_T = torch.arange(mask_BT.shape[1], device=mask_BT.device)
+    return torch.where(mask_BT, lengths(mask_BT)[:, None] - 1 - positions_T, positions_T)
 
 
 def lengths(mask_BT: Tensor) -> Tensor:
@@ -64,7 +60,7 @@ def lengths(mask_BT: Tensor) -> Tensor:
 
 
 def masked_softmax(scores: Tensor, mask: Tensor, dim: int = -1) -> Tensor:
-    """Shares of what the mask (same shape, or one that spreads to it) lets in; of nothing: zeros."""
+    """Softmax over the positions where the mask (broadcast to the scores) is true; zeros if there are none."""
     lowest = torch.finfo(scores.dtype).min
     return torch.where(mask, scores.masked_fill(~mask, lowest).softmax(dim), 0.0)
 
@@ -78,7 +74,7 @@ def masked_mean(x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
 
 
 def feed_forward(width: int, hidden: int, layers: int = 1, dropout: float = 0.0) -> nn.Sequential:
-    """`layers` times linear, ReLU, dropout."""
+    """Linear, ReLU, dropout; `layers` times."""
     steps: list[nn.Module] = []
     for inputs in [width, *[hidden] * (layers - 1)]:
         steps += [nn.Linear(inputs, hidden), nn.ReLU(), nn.Dropout(dropout)]
@@ -86,7 +82,7 @@ def feed_forward(width: int, hidden: int, layers: int = 1, dropout: float = 0.0)
 
 
 class Trilinear(nn.Module):
-    """Similarity w · [a ; b ; a∘b] of every pair of tokens (Seo et al. 2017), without making the pairs."""
+    """Similarity w · [a ; b ; a∘b] of every pair of tokens (Seo et al. 2017), computed without building the pairs."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -101,7 +97,7 @@ class Trilinear(nn.Module):
 
 
 class CharCnn(nn.Module):
-    """The letters of a word → its strongest windows. A letter that training did not have is unknown."""
+    """The characters of a word → its strongest windows. A character that is not in the training data is unknown."""
 
     PADDING, UNKNOWN = 0, 1
 
@@ -125,24 +121,24 @@ class CharCnn(nn.Module):
         self.width = sum(count for _, count in filters)
 
     def forward(self, sentences: Sequence[Sequence[str]]) -> Tensor:
-        """(B, T, F). Every distinct word is computed once."""
+        """(B, T, F). Each distinct word is computed once."""
         words = sorted({word for sentence in sentences for word in sentence})
-        place = {word: row for row, word in enumerate(words, 1)}
-        ids_UC = torch.tensor([self._word(word) for word in words], device=self.table.weight.device)
+        row_of = {word: row for row, word in enumerate(words, 1)}
+        ids_UC = torch.tensor([self._ids_of(word) for word in words], device=self.table.weight.device)
         characters_UDC = self.dropout(self.table(ids_UC)).transpose(1, 2)
         strongest = [convolution(characters_UDC).amax(2).relu() for convolution in self.convolutions]
         vectors_UF = torch.cat(strongest, 1)
         longest = max(map(len, sentences))
-        rows_BT = [[place[word] for word in sentence] + [0] * (longest - len(sentence)) for sentence in sentences]
-        nothing_1F = torch.zeros_like(vectors_UF[:1])
-        return nn.functional.embedding(torch.tensor(rows_BT, device=ids_UC.device), torch.cat([nothing_1F, vectors_UF]))
+        rows_BT = [[row_of[word] for word in sentence] + [0] * (longest - len(sentence)) for sentence in sentences]
+        padding_1F = torch.zeros_like(vectors_UF[:1])
+        return nn.functional.embedding(torch.tensor(rows_BT, device=ids_UC.device), torch.cat([padding_1F, vectors_UF]))
 
-    def _word(self, word: str) -> list[int]:
+    def _ids_of(self, word: str) -> list[int]:
         ids = [self._ids.get(character, self.UNKNOWN) for character in word[: self.max_characters]]
         return ids + [self.PADDING] * (self.max_characters - len(ids))
 
 
 def characters_of(sentences: Iterable[Sequence[str]], minimum: int = 1) -> list[str]:
-    """The characters seen so often, in a fixed order."""
+    """The characters that occur at least `minimum` times, in a fixed order."""
     counts = Counter(character for sentence in sentences for word in sentence for character in word)
     return sorted(character for character, count in counts.items() if count >= minimum)

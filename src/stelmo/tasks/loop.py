@@ -1,150 +1,210 @@
-"""A network and its examples → the network of the best epoch. One loop trains all six tasks; it knows none of them.
+"""A network and its examples → the network with the best dev score. One loop trains all six tasks; it knows none.
 
-An epoch is a step of the run: a checkpoint follows it, and all that is random in it comes from the seed and its number,
-so that a run stopped at any moment ends in the same bits as one that was not.
+Training runs in rounds: `evaluate_every` steps (unset: one epoch), then an evaluation on dev, then a checkpoint.
+Patience and schedules count evaluations. An epoch is as many steps as one pass through the whole training data takes,
+even if the run uses a fraction of the data: it then makes more passes, and trains as long. All randomness of a round
+comes from the seed and its number, so a run that is stopped and resumed ends in the same bits as one that is not.
 """
 
 import math
+import random
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 import torch
-from torch import nn
 
+from stelmo.errors import OutputError
 from stelmo.interrupts import stop_asked
+from stelmo.progress import ProgressCallback
 from stelmo.store import runs
 from stelmo.store.runs import Run
-from stelmo.tasks import batches
-from stelmo.tasks.table import Example, Prediction, Task
+from stelmo.tasks.task import E, P, Splits, Task, TaskNetwork
 from stelmo.tasks.training import Training
 
+POOL = 50  # batches whose examples are sorted by length together: similar lengths, but mixed anew in every epoch
 
-class Report(NamedTuple):
-    """What a person who waits wants to know."""
+T = TypeVar("T")
+
+
+class LayersReport(NamedTuple):
+    """Progress of computing ELMo's layers, before training."""
+
+    tokens: int
+    of: int
+
+
+class StepReport(NamedTuple):
+    """Progress of training, after each step."""
 
     seed: int
-    epoch: int
-    epochs: int
-    share: float  # of this epoch
-    loss: float
-    best: float | None  # headline score on the dev part
+    step: int
+    steps: int  # at most
+    epoch: int  # the current one, from 1
+    loss: float  # mean of this round
+    best: float | None  # best headline score on dev so far
 
 
-class Watch(Protocol):
-    """Who is told how the run goes."""
-
-    def embedded(self, tokens: int, of: int) -> None: ...
-
-    def step(self, report: Report) -> None: ...
-
-    def say(self, message: str) -> None: ...
+TaskProgress = ProgressCallback[LayersReport | StepReport]
 
 
-class Silence:
-    def embedded(self, tokens: int, of: int) -> None:
-        """Nobody is listening."""
+class RunState(NamedTuple):
+    """How far a run has got; stored as JSON in its checkpoints."""
 
-    def step(self, report: Report) -> None:
-        """Nobody is listening."""
-
-    def say(self, message: str) -> None:
-        """Nobody is listening."""
-
-
-class Progress(NamedTuple):
-    """Where a run stands; as JSON in its checkpoints."""
-
-    epoch: int = 0  # finished ones
+    step: int = 0  # finished ones
+    evaluations: int = 0
     best: float = -math.inf
-    best_epoch: int = 0
+    best_evaluation: int = 0
     seconds: float = 0.0
-    stopped: bool = False  # early
-
-
-class Data(NamedTuple):
-    train: list[Example]
-    dev: list[Example]
-    test: list[Example]  # may be none
+    stopped: bool = False  # early, because the score stopped rising
 
 
 def train(
-    training: Training, task: Task, data: Data, run: Run, keep_best: Callable[[], None], watch: Watch
-) -> Progress:
-    """Epochs until the last one, or until the score has not risen for long. `keep_best()` is called at each better one.
+    training: Training[E, P],
+    task: Task[E, P],
+    data: Splits[E],
+    epoch_steps: int,
+    run: Run,
+    keep_best: Callable[[list[P]], None],
+    progress: TaskProgress,
+) -> tuple[RunState, bool]:
+    """Train until the last step, or until the score has not risen for `patience` evaluations; whether it finished.
 
-    Stopped by a signal it returns early; called again with the same run it goes on.
+    `keep_best` receives the predictions on dev after each evaluation with a new best score. Stopped by a signal, the
+    function returns early; called again with the same run, it resumes.
     """
-    progress = _resumed(training, run, watch)
+    settings = training.settings
+    every = settings.evaluate_every or epoch_steps
+    total = settings.steps or settings.epochs * epoch_steps
+    state = _resume(training, run, progress)
     with stop_asked() as stop:
-        while progress.epoch < training.settings.epochs and not progress.stopped:
+        while state.step < total and not state.stopped:
             started = time.monotonic()
-            loss = _epoch(training, task, data.train, progress, stop, watch)
+            steps = min(every, total - state.step)
+            loss = _train_round(training, task, data.train, state, steps, total, stop, progress)
             if loss is None:
-                break
+                return state, False
             with training.averaged():
-                figures = task.score(predict(training.net, task, data.dev, training.settings.batch), data.dev)
-                progress = _counted(progress, task.headline(figures), time.monotonic() - started, training)
-                if progress.best_epoch == progress.epoch:
-                    keep_best()
-            run.log.add({"step": progress.epoch, "loss": loss, "lr": training.rate, "dev": figures})
-            run.save(progress.epoch, training.tensors(), {**progress._asdict(), "lr": training.rate}, keep=1)
-    return progress
+                predictions = predict(training.net, task, data.dev, settings.score_tokens)
+                scores = task.score(predictions, data.dev)
+                seconds = state.seconds + time.monotonic() - started
+                state = state._replace(step=state.step + steps, evaluations=state.evaluations + 1, seconds=seconds)
+                state = _after_evaluation(state, task.headline(scores), training)
+                if state.best_evaluation == state.evaluations:
+                    keep_best(predictions)
+            passes = state.step / math.ceil(len(data.train) / settings.batch)
+            entry = {"step": state.step, "evaluation": state.evaluations, "epoch": passes, "loss": loss}
+            run.log.add({**entry, "lr": training.rate, "dev": scores})
+            run.save(state.step, training.tensors(), {**state._asdict(), "lr": training.rate}, keep=1)
+    return state, True
 
 
-def predict(net: nn.Module, task: Task, examples: Sequence[Example], batch: int) -> list[Prediction]:
-    """In the examples' order."""
+def predict(net: TaskNetwork[E, P], task: Task[E, P], examples: Sequence[E], tokens: int) -> list[P]:
+    """Predictions in the order of the examples, computed in batches of at most `tokens` tokens, padding included."""
     net.eval()
-    found: dict[int, Prediction] = {}
+    found: dict[int, P] = {}
     with torch.no_grad():
-        for positions in batches.by_length(examples, lambda example: _length(task, example), batch):
-            answers = net.predict([examples[position] for position in positions])  # type: ignore[operator]
-            found.update(zip(positions, answers, strict=True))
+        for positions in by_length(examples, task.tokens, tokens):
+            predictions = net.predict([examples[position] for position in positions])
+            found.update(zip(positions, predictions, strict=True))
     return [found[position] for position in range(len(examples))]
 
 
-def _resumed(training: Training, run: Run, watch: Watch) -> Progress:
-    newest = run.newest(watch.say)
+def _resume(training: Training[E, P], run: Run, progress: TaskProgress) -> RunState:
+    newest = run.newest(progress.message)
     if newest is None:
         run.log.cut(0)
-        return Progress()
+        return RunState()
     checkpoint = runs.read(newest)
+    if "evaluations" not in checkpoint.about:
+        raise OutputError(
+            f"{run.path}: an unfinished run of an earlier stelmo, which counted epochs instead of steps; "
+            "delete the folder or choose another one, and train again"
+        )
     training.restore(checkpoint)
-    progress = Progress(**{name: checkpoint.about[name] for name in Progress._fields})
-    run.log.cut(progress.epoch)
-    return progress
+    state = RunState(**{name: checkpoint.about[name] for name in RunState._fields})
+    run.log.cut(state.step)
+    return state
 
 
-def _epoch(
-    training: Training, task: Task, learn: Sequence[Example], progress: Progress, stop: Callable[[], bool], watch: Watch
+def _train_round(
+    training: Training[E, P],
+    task: Task[E, P],
+    examples: Sequence[E],
+    state: RunState,
+    steps: int,
+    total: int,
+    stop: Callable[[], bool],
+    progress: TaskProgress,
 ) -> float | None:
-    """The mean loss; None: asked to stop."""
-    epoch = progress.epoch + 1
-    chance = training.seed * 100_003 + epoch
-    torch.manual_seed(chance)
+    """The mean loss; None if the run was asked to stop."""
+    size, seed = training.settings.batch, training.seed
+    torch.manual_seed(_seed_of(seed, state.evaluations + 1))
     training.net.train()
-    total = 0.0
-    parts = batches.shuffled(learn, lambda example: _length(task, example), training.settings.batch, chance)
-    best = progress.best if progress.epoch else None
-    for number, examples in enumerate(parts, 1):
-        total += training.step(examples)
-        watch.step(Report(training.seed, epoch, training.settings.epochs, number / len(parts), total / number, best))
-        if stop():
-            return None
-    return total / len(parts)
+    best = state.best if state.evaluations else None
+    summed, done = 0.0, 0
+    while done < steps:
+        epoch, first = divmod(state.step + done, math.ceil(len(examples) / size))
+        batches = shuffled(examples, task.tokens, size, _seed_of(seed, epoch + 1))
+        for batch in islice(batches, first, first + steps - done):
+            summed += training.step(batch)
+            done += 1
+            step = state.step + done
+            progress.update(StepReport(seed, step, total, epoch + 1, summed / done, best))
+            if stop():
+                return None
+    return summed / done
 
 
-def _counted(progress: Progress, score: float, seconds: float, training: Training) -> Progress:
-    """One epoch more, with what follows from its score."""
+def _seed_of(seed: int, number: int) -> int:
+    """A seed for an epoch or round of a run."""
+    return seed * 100_003 + number
+
+
+def _after_evaluation(state: RunState, score: float, training: Training[E, P]) -> RunState:
+    """Note the score; halve the learning rate or stop if it has not risen for long."""
     settings = training.settings
-    progress = progress._replace(epoch=progress.epoch + 1, seconds=progress.seconds + seconds)
-    if score > progress.best:
-        return progress._replace(best=score, best_epoch=progress.epoch)
-    waited = progress.epoch - progress.best_epoch
+    if score > state.best:
+        return state._replace(best=score, best_evaluation=state.evaluations)
+    waited = state.evaluations - state.best_evaluation
     if settings.plateau is not None and waited % settings.plateau == 0:
         training.rate /= 2
-    return progress._replace(stopped=settings.patience is not None and waited >= settings.patience)
+    return state._replace(stopped=settings.patience is not None and waited >= settings.patience)
 
 
-def _length(task: Task, example: Example) -> int:
-    return sum(map(len, task.model.sentences(example)))
+# Batches
+
+
+def shuffled(examples: Sequence[T], length: Callable[[T], int], batch: int, seed: int) -> list[list[T]]:
+    """Each example once, in batches of similar length whose order the seed determines."""
+    generator = random.Random(seed)
+    order = list(examples)
+    generator.shuffle(order)
+    batches: list[list[T]] = []
+    for start in range(0, len(order), batch * POOL):
+        pool = sorted(order[start : start + batch * POOL], key=length)
+        batches += [pool[place : place + batch] for place in range(0, len(pool), batch)]
+    generator.shuffle(batches)
+    return batches
+
+
+def by_length(examples: Sequence[T], length: Callable[[T], int], tokens: int) -> list[list[int]]:
+    """Positions of the examples, the longest first, in batches whose padded size is at most `tokens`."""
+    lengths = [length(example) for example in examples]
+    order = sorted(range(len(examples)), key=lambda position: -lengths[position])
+    batches: list[list[int]] = []
+    while order:
+        count = max(1, tokens // max(1, lengths[order[0]]))
+        batches.append(order[:count])
+        order = order[count:]
+    return batches
+
+
+def sample(examples: Sequence[T], count: int | None, fraction: float = 1.0) -> list[T]:
+    """At most `count` examples in their own order; always the same ones, and a smaller sample is part of a larger."""
+    kept = len(examples) if count is None else min(count, len(examples))
+    kept = max(1, round(kept * fraction))
+    order = list(range(len(examples)))
+    random.Random(0).shuffle(order)
+    return [examples[position] for position in sorted(order[:kept])]

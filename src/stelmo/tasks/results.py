@@ -1,4 +1,4 @@
-"""A trained network → its predictions, figures and picture; the figures of several seeds → one. Knows no loop."""
+"""A trained network → its predictions, scores and plot; the scores of several seeds → one file. Knows no training."""
 
 import json
 import statistics
@@ -6,76 +6,80 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stelmo import plots as pictures
+from stelmo import plots
 from stelmo.config import Settings
 from stelmo.errors import DataError
 from stelmo.store import atomic
 from stelmo.store.runs import LearnedMix, Run, write_mixes
-from stelmo.tasks.loop import Data, Progress, predict
-from stelmo.tasks.saved import Network
-from stelmo.tasks.table import Task
-from stelmo.tasks.words import WordReader
+from stelmo.tasks.loop import RunState, predict
+from stelmo.tasks.network import AssembledNetwork
+from stelmo.tasks.task import AnyTask, Splits
 
 RESULT, RESULTS = "result.json", "results.json"
 
 
 class Results(Settings):
-    """Of all seeds; a split's scores are in the order of the seeds."""
+    """Of all seeds; the scores of a split are in the order of the seeds."""
 
     task: str
     metric: str
     seeds: tuple[int, ...]
     dev: tuple[float, ...]
-    test: tuple[float, ...]  # none where there is no test file
+    test: tuple[float, ...]  # empty if there is no test file
     epochs: tuple[int, ...]
     examples: dict[str, int]
-    figures: dict[str, dict[str, float]]  # all figures of each split, the mean over the seeds
-    mixes: dict[str, dict[str, Any]]  # placement → weights and gamma, the mean over the seeds
+    figures: dict[str, dict[str, float]]  # split → every score, mean over the seeds
+    mixes: dict[str, dict[str, Any]]  # placement → weights and gamma, mean over the seeds
 
     @property
     def headline(self) -> tuple[float, ...]:
-        """Test scores; dev scores where there is no test."""
+        """Test scores; dev scores if there is no test file."""
         return self.test or self.dev
 
 
-def spread(scores: Sequence[float]) -> tuple[float, float | None]:
-    """The mean, and the sample's deviation, which one run does not have."""
+def mean_and_deviation(scores: Sequence[float]) -> tuple[float, float | None]:
+    """The mean, and the sample standard deviation, which needs at least two scores."""
     return statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else None
 
 
-def write(network: Network, data: Data, progress: Progress, run: Run) -> None:
-    """Score the network, and write down all that a reader may want; the result last."""
-    task, batch = network.plan.task, network.plan.train.batch
-    figures: dict[str, dict[str, float]] = {}
-    for split, examples in (("dev", data.dev), ("test", data.test)):
-        if examples:
-            predictions = predict(network.net, task, examples, batch)
-            task.data.write(run.path / f"{split}.predictions", examples, predictions)
-            figures[split] = task.score(predictions, examples)
-    learned = _learned(network.words)
+def write(built: AssembledNetwork, data: Splits[Any], state: RunState, run: Run) -> None:
+    """Score the network on the test split, write predictions, mixes and plot, and the result last.
+
+    The scores on dev are those of the best evaluation, whose predictions are already written.
+    """
+    task, entries = built.config.task, run.log.entries()
+    scores = {"dev": next(entry["dev"] for entry in entries if entry["evaluation"] == state.best_evaluation)}
+    if data.test:
+        predictions = predict(built.net, task, data.test, built.config.train.score_tokens)
+        task.data.write(run.path / "test.predictions", data.test, predictions)
+        scores["test"] = task.score(predictions, data.test)
+    learned = [
+        LearnedMix(placement=place, weights=tuple(mix.weights), gamma=mix.scale.item())
+        for place, mix in built.words.mixes().items()
+    ]
     if learned:
         write_mixes(run.path, task.name, learned)
-    _draw(task, network.plan.elmo.placement, run)
-    about = {"best_epoch": progress.best_epoch, "epochs": progress.epoch, "seconds": round(progress.seconds, 1)}
-    result = {**figures, **about, "mixes": [output.model_dump() for output in learned]}
+    placement = built.config.elmo.placement
+    plots.lines(
+        run.path / "curve.svg",
+        {"dev": [(entry["epoch"], entry["dev"][task.metric]) for entry in entries]},
+        x="epoch",
+        y=f"{task.metric} on dev",
+        title=task.name if placement == "none" else f"{task.name}, ELMo at {placement}",
+    )
+    about = {
+        "best_evaluation": state.best_evaluation,
+        "evaluations": state.evaluations,
+        "steps": state.step,
+        "epochs": round(entries[-1]["epoch"]),
+        "seconds": round(state.seconds, 1),
+    }
+    result = {**scores, **about, "mixes": [output.model_dump() for output in learned]}
     with atomic.new_file(run.path / RESULT, overwrite=True) as draft:
         draft.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def _learned(words: WordReader) -> list[LearnedMix]:
-    return [
-        LearnedMix(placement=place, weights=tuple(mix.weights), gamma=mix.scale.item())
-        for place, mix in words.mixes().items()
-    ]
-
-
-def _draw(task: Task, placement: str, run: Run) -> None:
-    points = [(entry["step"], entry["dev"][task.metric]) for entry in run.log.entries()]
-    title = task.name if placement == "none" else f"{task.name}, ELMo at {placement}"
-    pictures.lines(run.path / "curve.svg", {"dev": points}, x="epoch", y=f"{task.metric} on dev", title=title)
-
-
-def gather(task: Task, to: Path, seeds: Sequence[int], examples: dict[str, int]) -> Results:
+def gather(task: AnyTask, to: Path, seeds: Sequence[int], examples: dict[str, int]) -> Results:
     """The results of finished seeds → results.json."""
     found = [json.loads((to / f"seed-{seed}" / RESULT).read_text()) for seed in seeds]
     metric = task.metric
@@ -98,10 +102,10 @@ def gather(task: Task, to: Path, seeds: Sequence[int], examples: dict[str, int])
     return results
 
 
-def _mean(figures: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Of the figures that every run has: a rare label may be absent from one."""
-    names = [name for name in figures[0] if all(name in one for one in figures)]
-    return {name: statistics.fmean(one[name] for one in figures) for name in names}
+def _mean(scores: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Of the scores that every seed has: a rare label may be missing from one."""
+    names = [name for name in scores[0] if all(name in one for one in scores)]
+    return {name: statistics.fmean(one[name] for one in scores) for name in names}
 
 
 def _mean_mixes(runs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
@@ -118,4 +122,4 @@ def read(folder: Path) -> Results:
     try:
         return Results.model_validate_json((folder / RESULTS).read_bytes())
     except (OSError, ValueError) as problem:
-        raise DataError(f"{folder / RESULTS}: cannot be read ({problem}); run `stelmo task` to its end") from None
+        raise DataError(f"{folder / RESULTS}: cannot be read ({problem}); let `stelmo task` finish") from None

@@ -1,6 +1,6 @@
 """BIO tags ↔ labelled spans, and their precision, recall and F1. Knows no files.
 
-BIO   every span begins with B-X and goes on with I-X
+BIO   every span begins with B-X and continues with I-X
 IOB1  a span begins with I-X, and with B-X only where it touches a span of the same label (CoNLL-2003 as published)
 """
 
@@ -25,7 +25,7 @@ def is_tag(text: str) -> bool:
 
 
 def spans(tags: Sequence[str]) -> list[Span]:
-    """The spans of BIO or IOB1 tags alike, as conlleval sees them: I-X starts a span where no span of X goes on."""
+    """The spans of BIO or IOB1 tags, as conlleval reads them: I-X starts a span unless it continues one of X."""
     found: list[Span] = []
     for index, tag in enumerate(tags):
         if tag == "O":
@@ -47,12 +47,12 @@ def bio(spans: Iterable[Span], length: int) -> list[str]:
 
 
 def first_not_bio(tags: Sequence[str]) -> int | None:
-    """The first I-X that goes on with nothing."""
+    """The first I-X that does not continue a span of X."""
     return _first(tags, lambda before, tag: tag.startswith("I-") and before[2:] != tag[2:])
 
 
 def first_not_iob1(tags: Sequence[str]) -> int | None:
-    """The first B-X that touches no span of X."""
+    """The first B-X that does not directly follow a span of X."""
     return _first(tags, lambda before, tag: tag.startswith("B-") and before[2:] != tag[2:])
 
 
@@ -61,14 +61,14 @@ def _first(tags: Sequence[str], wrong: Callable[[str, str], bool]) -> int | None
 
 
 class Tally(NamedTuple):
-    """How many spans were right, predicted and wanted. The figures are percents; nothing out of nothing is 0."""
+    """How many spans were correct, predicted and wanted. The scores are percentages; 0 out of 0 is 0."""
 
     correct: int = 0
     predicted: int = 0
     wanted: int = 0
 
     def counting(self, predicted: Set[Hashable], wanted: Set[Hashable]) -> Self:
-        """These and one sentence more: what is in both sets is right."""
+        """The tally with one more sentence: what is in both sets is correct."""
         return self._replace(
             correct=self.correct + len(predicted & wanted),
             predicted=self.predicted + len(predicted),
@@ -85,5 +85,5 @@ class Tally(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """2PR/(P+R), which is 2·correct/(predicted + wanted)."""
+        """2PR/(P+R), which equals 2·correct/(predicted + wanted)."""
         return 200.0 * self.correct / (self.predicted + self.wanted) if self.predicted + self.wanted else 0.0

@@ -1,11 +1,6 @@
-"""A task's name → its files, network and score. Knows no training."""
+"""A task's name → its files, network and score. The only file that lists the six tasks."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
-
-from stelmo.config import Settings, choose
+from stelmo.config import choose
 from stelmo.tasks.coref import data as coref_data
 from stelmo.tasks.coref import model as coref_model
 from stelmo.tasks.coref import score as coref_score
@@ -15,7 +10,6 @@ from stelmo.tasks.ner import score as ner_score
 from stelmo.tasks.snli import data as snli_data
 from stelmo.tasks.snli import model as snli_model
 from stelmo.tasks.snli import score as snli_score
-from stelmo.tasks.splits import Skipped
 from stelmo.tasks.squad import data as squad_data
 from stelmo.tasks.squad import model as squad_model
 from stelmo.tasks.squad import score as squad_score
@@ -25,52 +19,26 @@ from stelmo.tasks.srl import score as srl_score
 from stelmo.tasks.sst5 import data as sst5_data
 from stelmo.tasks.sst5 import model as sst5_model
 from stelmo.tasks.sst5 import score as sst5_score
+from stelmo.tasks.task import AnyTask, Task
 
-Example = Any  # each task has its own, of strings and numbers
-Prediction = Any
-
-
-class Task(NamedTuple):
-    """`model` has Net, Size, SIZES, RECIPES, ELMO, METRIC, sentences and inventory; `data` reads and writes files."""
-
-    name: str
-    data: ModuleType
-    model: ModuleType
-    score: Callable[[Sequence[Prediction], Sequence[Example]], dict[str, float]]
-
-    @property
-    def metric(self) -> str:
-        metric: str = self.model.METRIC
-        return metric
-
-    def read_train(self, path: Path, skipped: Skipped | None) -> list[Example]:
-        """What to learn from; sentiment trees give their phrases, too."""
-        read = getattr(self.data, "read_train", self.data.read)
-        examples: list[Example] = read(path, skipped)
-        return examples
-
-    def headline(self, figures: dict[str, float]) -> float:
-        return figures[self.metric]
-
-    def size(self, preset: str) -> Settings:
-        choose("--size", preset, tuple(self.model.SIZES))
-        size: Settings = self.model.SIZES[preset]
-        return size
+# The type parameters are explicit so that mypy checks each module; inferred for a list of AnyTask they would be Any.
+_TASKS: list[AnyTask] = [
+    Task[squad_data.Example, squad_data.Prediction](
+        "squad", squad_data, squad_model, squad_score.score, squad_data.read
+    ),
+    Task[snli_data.Example, snli_data.Prediction]("snli", snli_data, snli_model, snli_score.score, snli_data.read),
+    Task[srl_data.Example, srl_data.Prediction]("srl", srl_data, srl_model, srl_score.score, srl_data.read),
+    Task[coref_data.Example, coref_data.Prediction](
+        "coref", coref_data, coref_model, coref_score.score, coref_data.read
+    ),
+    Task[ner_data.Example, ner_data.Prediction]("ner", ner_data, ner_model, ner_score.score, ner_data.read),
+    Task[sst5_data.Example, sst5_data.Prediction](
+        "sst5", sst5_data, sst5_model, sst5_score.score, sst5_data.read_train
+    ),
+]
+TASKS = {task.name: task for task in _TASKS}
 
 
-TASKS = {
-    task.name: task
-    for task in (
-        Task("squad", squad_data, squad_model, squad_score.score),
-        Task("snli", snli_data, snli_model, snli_score.score),
-        Task("srl", srl_data, srl_model, srl_score.score),
-        Task("coref", coref_data, coref_model, coref_score.score),
-        Task("ner", ner_data, ner_model, ner_score.score),
-        Task("sst5", sst5_data, sst5_model, sst5_score.score),
-    )
-}
-
-
-def named(name: str) -> Task:
+def named(name: str) -> AnyTask:
     choose("task", name, tuple(TASKS))
     return TASKS[name]

@@ -1,8 +1,9 @@
-"""A task's network → the same one step of learning further. Knows no task and no epochs."""
+"""A task's network → the same network after one training step. Knows no task and no schedule."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Generic
 
 import torch
 from torch import Tensor, nn
@@ -11,25 +12,32 @@ from stelmo.config import TaskSettings
 from stelmo.embed.elmo import Elmo
 from stelmo.errors import ModelError
 from stelmo.store.runs import Checkpoint
-from stelmo.tasks.table import Example
-from stelmo.tasks.words import WordReader
+from stelmo.tasks.task import E, P, TaskNetwork
 
 
-class Training:
-    """The network, its optimiser, and the running average where one is asked for."""
+class Training(Generic[E, P]):
+    """The network, its optimizer, and the running average of its weights if the settings ask for one."""
 
-    def __init__(self, net: nn.Module, words: WordReader, settings: TaskSettings, seed: int) -> None:
-        self.net, self.words, self.settings, self.seed = net, words, settings, seed
+    def __init__(self, net: TaskNetwork[E, P], settings: TaskSettings, seed: int) -> None:
+        self.net, self.settings, self.seed = net, settings, seed
         self.parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
-        self.optimizer = _optimizer(self.parameters, settings)
+        self.optimizer: torch.optim.Optimizer
+        if settings.optimizer == "adadelta":
+            self.optimizer = torch.optim.Adadelta(
+                self.parameters, settings.lr, rho=0.95, eps=1e-6, weight_decay=settings.weight_decay
+            )
+        else:
+            self.optimizer = torch.optim.Adam(self.parameters, settings.lr, weight_decay=settings.weight_decay)
         averaged = self.parameters if settings.average is not None else []
         self.average = [parameter.detach().clone() for parameter in averaged]
 
-    def step(self, examples: Sequence[Example]) -> float:
+    def step(self, examples: Sequence[E]) -> float:
+        """The loss before the step."""
         self.optimizer.zero_grad(set_to_none=True)
-        loss: Tensor = self.net.loss(examples) + self.words.penalty()  # type: ignore[operator]
+        loss = self.net.loss(examples) + self.net.words.penalty()
         value = loss.item()
-        _refuse_nan(value)
+        if not math.isfinite(value):
+            raise ModelError(f"the loss is {value}: the training diverged; try a smaller lr (--set lr=0.0003)")
         loss.backward()  # type: ignore[no-untyped-call]
         if self.settings.clip_value is not None:
             nn.utils.clip_grad_value_(self.parameters, self.settings.clip_value)
@@ -42,7 +50,7 @@ class Training:
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """The network with the averaged weights, while the block lasts."""
+        """Inside the block the network has its averaged weights."""
         own = [parameter.data for parameter in self.parameters]
         for parameter, averaged in zip(self.parameters, self.average, strict=False):
             parameter.data = averaged
@@ -63,6 +71,7 @@ class Training:
             group["lr"] = rate
 
     def tensors(self) -> dict[str, Tensor]:
+        """The contents of a checkpoint."""
         found = {f"net.{name}": tensor for name, tensor in weights(self.net).items()}
         found |= {f"average.{number}": tensor for number, tensor in enumerate(self.average)}
         for number, state in self.optimizer.state_dict()["state"].items():
@@ -74,13 +83,18 @@ class Training:
         load_weights(self.net, {name[4:]: tensor for name, tensor in tensors.items() if name.startswith("net.")})
         for number, averaged in enumerate(self.average):
             averaged.copy_(tensors[f"average.{number}"])
+        states: dict[int, dict[str, Tensor]] = {}  # "optimizer.3.exp_avg" → states[3]["exp_avg"]
+        for name, tensor in tensors.items():
+            if name.startswith("optimizer."):
+                _, number_text, key = name.split(".")
+                states.setdefault(int(number_text), {})[key] = tensor
         groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": _states(tensors), "param_groups": groups})
+        self.optimizer.load_state_dict({"state": states, "param_groups": groups})
         self.rate = checkpoint.about["lr"]
 
 
 def weights(net: nn.Module) -> dict[str, Tensor]:
-    """All that training changes; a biLM that stays as it is has a file of its own."""
+    """Everything that training changes; a frozen biLM is not included, because it has its own file."""
     frozen = tuple(
         f"{name}.{part}"
         for name, module in net.named_modules()
@@ -93,26 +107,5 @@ def weights(net: nn.Module) -> dict[str, Tensor]:
 def load_weights(net: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     missing = sorted(weights(net).keys() ^ tensors.keys())
     if missing:
-        raise ModelError(f"the weights are of another network: {missing[0]} is in only one of the two")
+        raise ModelError(f"the weights belong to another network: {missing[0]} is in only one of the two")
     net.load_state_dict(dict(tensors), strict=False)
-
-
-def _optimizer(parameters: list[nn.Parameter], settings: TaskSettings) -> torch.optim.Optimizer:
-    if settings.optimizer == "adadelta":
-        return torch.optim.Adadelta(parameters, settings.lr, rho=0.95, eps=1e-6, weight_decay=settings.weight_decay)
-    return torch.optim.Adam(parameters, settings.lr, weight_decay=settings.weight_decay)
-
-
-def _states(tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tensor]]:
-    """{"optimizer.3.exp_avg": …} → {3: {"exp_avg": …}}"""
-    found: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimizer."):
-            _, number, key = name.split(".")
-            found.setdefault(int(number), {})[key] = tensor
-    return found
-
-
-def _refuse_nan(loss: float) -> None:
-    if not math.isfinite(loss):
-        raise ModelError(f"the loss is {loss}: the training diverged; try a smaller lr (--set lr=0.0003)")

@@ -11,7 +11,7 @@ import pytest
 import tiny
 from unit.probes.test_coarse import folder as coarse_folder
 
-from stelmo.probes import run, vectors
+from stelmo.probes import embedding, run
 from stelmo.store.static import StaticVectors
 
 XML = """<corpus><text id="d000"><sentence id="s">
@@ -92,8 +92,8 @@ def test_the_table_shows_the_headline_figure_of_every_method(name, call):
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_model_reads_every_sentence_once_for_all_layers(name, call, tmp_path):
     model, read = tiny.model(), []
-    whole = vectors.of_model(model)
-    counting = vectors.Source(whole.names, lambda sentences: read.extend(sentences) or whole.embed(sentences))
+    whole = embedding.of_model(model)
+    counting = embedding.Source(whole.names, lambda sentences: read.extend(sentences) or whole.embed(sentences))
     shares = []
     rows = getattr(run, name)(tmp_path / name, [counting], advance=lambda tokens, share: shares.append((tokens, share)))
     assert {row.vectors for row in rows} >= set(whole.names)
@@ -105,9 +105,9 @@ def test_the_model_reads_every_sentence_once_for_all_layers(name, call, tmp_path
 
 def test_rows_of_a_layer_are_those_of_that_layer_alone(call, tmp_path):
     model = tiny.model()
-    together = run.scws(tmp_path / "scws", [vectors.of_model(model)])
+    together = run.scws(tmp_path / "scws", [embedding.of_model(model)])
     for layer, row in enumerate(together):
-        alone = vectors.Source(("x",), lambda s, layer=layer: [x[:, None] for x in model.embed(s, layer)])
+        alone = embedding.Source(("x",), lambda s, layer=layer: [x[:, None] for x in model.embed(s, layer)])
         assert run.scws(tmp_path / "scws", [alone])[0].figures == row.figures
 
 
@@ -135,12 +135,12 @@ def test_pos_takes_fewer_words_and_the_other_tags(call):
 
 
 def test_limits_take_items_evenly_over_all():
-    assert run.spread(range(10), 4) == [0, 3, 6, 9]
-    assert run.spread(range(3), 9) == run.spread(range(3), None) == [0, 1, 2]
+    assert run.evenly(range(10), 4) == [0, 3, 6, 9]
+    assert run.evenly(range(3), 9) == run.evenly(range(3), None) == [0, 1, 2]
 
 
 def test_static_vectors_give_zeros_for_unknown_words():
-    source = vectors.of_static(StaticVectors(["bank"], np.ones((1, 2), np.float32)), "toy")
+    source = embedding.of_static(StaticVectors(["bank"], np.ones((1, 2), np.float32)), "toy")
     (words_TKD,) = source.embed([("Bank", "x")])
     assert words_TKD.tolist() == [[[1, 1]], [[0, 0]]]
 

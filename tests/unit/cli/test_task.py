@@ -35,7 +35,7 @@ def test_a_task_is_trained_and_scored_with_several_seeds(data, tmp_path, monkeyp
     assert "accuracy test " in done.out
     assert "±" in done.out
     assert "(2 seeds)" in done.out
-    assert "by chance" in done.err
+    assert "at random" in done.err
     assert json.loads((tmp_path / "run" / "results.json").read_text())["seeds"] == [0, 1]
 
 
@@ -72,7 +72,7 @@ def test_flawed_examples_are_counted_where_asked(data, tmp_path, monkeypatch, ca
     assert not (tmp_path / "run").exists()
     done = run(monkeypatch, capsys, *options, "--skip-bad")
     assert done.code == 0
-    assert "left out 1 examples" in done.err
+    assert "skipped 1 examples" in done.err
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,13 @@ def test_the_layer_norm_of_bilm_does_not_count_the_markers(name):
     close(found[1, :1], oracle.mix(second, np.array(W), 1.7)[1:-1])
 
 
+def test_the_layer_norm_by_sentence_counts_a_sentence_s_own_tokens_alone():
+    found = learned(layer_norm="sentence")(layers_of(), WITH_MARKERS)
+    for row, length in ((0, 5), (1, 3)):
+        own_L1TD = layers_of()[:, row : row + 1, :length]
+        close(found[row, :length], learned(layer_norm="bilm")(own_L1TD)[0].detach().numpy())
+
+
 def test_the_two_layer_norms_differ():
     ours = oracle.layer_norm_bilm(as_sentences(layers_of()))[0]
     theirs = oracle.layer_norm_allennlp(as_sentences(layers_of()))[0]
@@ -124,7 +131,7 @@ def test_the_penalty_reaches_the_weights_and_never_gamma():
     assert mix.scale.grad is None
 
 
-@pytest.mark.parametrize("layer_norm", [False, "bilm", "allennlp"])
+@pytest.mark.parametrize("layer_norm", [False, "bilm", "allennlp", "sentence"])
 def test_gradients_reach_the_weights_and_gamma(layer_norm):
     mix = learned(layer_norm=layer_norm)
     (mix(layers_of()) ** 2).sum().backward()

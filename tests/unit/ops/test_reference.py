@@ -83,9 +83,10 @@ def test_mix_has_the_gradients_of_finite_differences():
     assert_gradients(reference.mix, randoms(2, (3, 2, 2, 4), (3,), ()))
 
 
-def test_layer_norm_has_the_gradients_of_finite_differences():
+@pytest.mark.parametrize("by_sentence", [False, True])
+def test_layer_norm_has_the_gradients_of_finite_differences(by_sentence):
     mask = torch.tensor([[True, True, True], [True, False, False]])
-    assert_gradients(lambda x: reference.layer_norm(x, mask, 1e-12) ** 3, randoms(3, (2, 2, 3, 4)))
+    assert_gradients(lambda x: reference.layer_norm(x, mask, 1e-12, by_sentence) ** 3, randoms(3, (2, 2, 3, 4)))
 
 
 # The oracle

@@ -7,7 +7,7 @@ import pytest
 from unit.tasks import samples
 
 from stelmo.errors import ConfigError, DataError, OutputError
-from stelmo.paper import cells, document, published, report
+from stelmo.paper import cells, document, report
 from stelmo.paper import run as runs
 from stelmo.paper.cells import Cell, Setup
 from stelmo.paper.document import Commands, Heading, Picture, Table, Text
@@ -63,7 +63,7 @@ def test_cells_that_tables_share_are_run_once(setup):
 
 def test_a_cell_is_a_command_that_can_be_typed(setup):
     cell = cells.with_elmo(setup, "ner", 0.1)
-    typed = runs.shown(cell)
+    typed = runs.command_line(cell)
     assert typed.startswith("stelmo task ner --data ")
     assert "--fraction 0.1" in typed
     assert "--lambda 0.1" in typed
@@ -71,7 +71,7 @@ def test_a_cell_is_a_command_that_can_be_typed(setup):
 
 
 def test_every_task_of_the_paper_has_published_figures():
-    assert set(published.TABLE_1) == set(TASKS) == set(published.TITLES)
+    assert set(report.TABLE_1) == set(TASKS) == set(report.TITLES)
     assert set(report.PARTS) == set(cells.PARTS)
 
 
@@ -95,7 +95,7 @@ def test_gains_are_absolute_and_relative_to_the_error_left(setup):
 def test_the_published_gains_are_the_paper_s_own(task):
     """What the paper prints as relative reduction, from its own two columns."""
     printed = {"squad": 24.9, "snli": 5.8, "srl": 17.2, "coref": 9.8, "ner": 21.0, "sst5": 6.8}
-    pair = published.TABLE_1[task]
+    pair = report.TABLE_1[task]
     assert float(report.gain(*pair)[1].rstrip(" %")) == pytest.approx(printed[task], abs=0.15)
 
 

@@ -5,7 +5,7 @@ from unit.probes.toys import contextual, static
 
 from stelmo.errors import DataError
 from stelmo.probes import coarse
-from stelmo.probes.uses import Use
+from stelmo.probes.embedding import Occurrence
 
 FILES = {
     "classes_map.txt": '{"0": "bank_shore", "1": "bank_house"}',
@@ -25,26 +25,26 @@ def folder(path, **changed):
 
 def test_uses_are_read_with_their_class(tmp_path):
     (word,) = coarse.read(folder(tmp_path))
-    assert [(example.use, example.label) for example in word.test] == [
-        (Use(("money", "x", "bank"), 2, 3), "1"),
-        (Use(("river", "bank", "x", "x"), 1, 2), "0"),
+    assert [(example.occurrence, example.label) for example in word.test] == [
+        (Occurrence(("money", "x", "bank"), 2, 3), "1"),
+        (Occurrence(("river", "bank", "x", "x"), 1, 2), "0"),
     ]
     assert (word.name, len(word.train)) == ("bank", 3)
 
 
 def test_doubled_and_no_break_spaces_do_not_shift_the_place(tmp_path):
     (word,) = coarse.read(folder(tmp_path, test_data="2\tmoney  x bank\n3\t7\u00a01/2 river bank\n"))
-    assert [example.use.tokens[example.use.start] for example in word.test] == ["bank", "bank"]
+    assert [example.occurrence.tokens[example.occurrence.start] for example in word.test] == ["bank", "bank"]
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"test_gold": "1\n"}, r"test\.gold\.txt: 1 classes; expected 2, one for each use"),
+        ({"test_gold": "1\n"}, r"test\.gold\.txt: 1 classes; expected 2, one for each occurrence"),
         ({"test_gold": "1\n7\n"}, r"test\.gold\.txt:2: class '7'; expected one of 0, 1"),
-        ({"test_data": "", "test_gold": ""}, r"test\.data\.txt: no uses; expected one a line"),
-        ({"test_data": "bank\nx\n"}, r"test\.data\.txt:1: 'bank'; expected a place, a tab and the tokens"),
-        ({"test_data": "0\tbank\n1\tbank\n"}, r"test\.data\.txt:2: place 1; the sentence has words 0 to 0"),
+        ({"test_data": "", "test_gold": ""}, r"test\.data\.txt: no occurrences; expected one per line"),
+        ({"test_data": "bank\nx\n"}, r"test\.data\.txt:1: 'bank'; expected a position, a tab and the tokens"),
+        ({"test_data": "0\tbank\n1\tbank\n"}, r"test\.data\.txt:2: position 1; the sentence has words 0 to 0"),
         ({"classes_map": "{"}, r"classes_map\.txt: not a JSON value"),
         ({"classes_map": "[]"}, r"classes_map\.txt: '\[\]'; expected an object from class to name"),
     ],
@@ -97,5 +97,5 @@ def test_the_nearest_example_and_the_nearest_mean_may_differ():
 def test_every_real_place_holds_its_word():
     words = coarse.read(DATA / "polysemy" / "coarsewsd20")
     assert (len(words), sum(len(w.train) for w in words), sum(len(w.test) for w in words)) == (20, 23370, 10196)
-    examples = [(word.name, example.use) for word in words for example in (*word.train, *word.test)]
+    examples = [(word.name, example.occurrence) for word in words for example in (*word.train, *word.test)]
     assert all(use.tokens[use.start] == name for name, use in examples)

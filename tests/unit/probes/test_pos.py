@@ -6,8 +6,8 @@ from shared import DATA, needs_data
 from sklearn.linear_model import LogisticRegression
 
 from stelmo.errors import ConfigError, DataError
-from stelmo.probes import pos, pos_data
-from stelmo.probes.pos_data import Sentence
+from stelmo.probes import pos
+from stelmo.probes.pos import TaggedSentence
 
 
 def clouds(count, seed=0, spread=1.4):
@@ -64,8 +64,8 @@ def test_learning_stops_where_the_dev_words_no_longer_gain():
 
 
 TOY = [
-    Sentence(("the", "bank", "lends"), ("DET", "NOUN", "VERB"), "toy"),
-    Sentence(("a", "bank", "the", "bank"), ("DET", "VERB", "DET", "NOUN"), "toy"),
+    TaggedSentence(("the", "bank", "lends"), ("DET", "NOUN", "VERB"), "toy"),
+    TaggedSentence(("a", "bank", "the", "bank"), ("DET", "VERB", "DET", "NOUN"), "toy"),
 ]
 
 
@@ -73,18 +73,18 @@ def test_words_keep_their_order_over_blocks():
     def embed(sentences):
         return [np.array([[[len(word)]] for word in words], np.float32) for words in sentences]
 
-    words = pos.embedded(TOY * 200, pos.classes_of(TOY), embed)
+    words = pos.embed_words(TOY * 200, pos.classes_of(TOY), embed)
     assert words.vectors_NKD[:, 0, 0].tolist() == [3, 4, 5, 1, 4, 3, 4] * 200
     assert words.labels_N.tolist() == [0, 1, 2, 0, 2, 0, 1] * 200
 
 
 def test_a_tag_that_training_lacks_is_never_right():
-    unseen = [Sentence(("x",), ("INTJ",), "toy")]
+    unseen = [TaggedSentence(("x",), ("INTJ",), "toy")]
     assert pos.labels(unseen, pos.classes_of(TOY)).tolist() == [-1]
 
 
 def test_the_baseline_knows_each_words_most_frequent_tag():
-    test = [Sentence(("bank", "lends", "unheard"), ("NOUN", "VERB", "X"), "toy")]
+    test = [TaggedSentence(("bank", "lends", "unheard"), ("NOUN", "VERB", "X"), "toy")]
     classes = pos.classes_of(TOY)
     assert [classes[number] for number in pos.most_frequent(TOY, test, classes)] == ["NOUN", "VERB", "DET"]
     assert pos.is_unknown(TOY, test).tolist() == [False, False, True]
@@ -106,7 +106,7 @@ CONLLU = """# text = Don't stop
 @pytest.mark.parametrize(("tags", "expected"), [("upos", ("AUX", "PART", "VERB")), ("xpos", ("VB", "RB", "VB"))])
 def test_words_are_read_with_the_tags_asked_for(tags, expected, tmp_path):
     (path := tmp_path / "train.conllu").write_text(CONLLU)
-    first, second = pos_data.read(path, tags)
+    first, second = pos.read(path, tags)
     assert first == (("Do", "n't", "stop"), expected, f"{path}:3")
     assert second.tokens == ("#",)
 
@@ -122,27 +122,27 @@ def test_words_are_read_with_the_tags_asked_for(tags, expected, tmp_path):
 def test_flawed_files_are_refused(text, message, tmp_path):
     (path := tmp_path / "train.conllu").write_text(text)
     with pytest.raises(DataError, match=message):
-        pos_data.read(path, "xpos")
+        pos.read(path, "xpos")
 
 
 def test_unknown_tags_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="'ptb' is not one of upos, xpos"):
-        pos_data.read(tmp_path / "train.conllu", "ptb")
+        pos.read(tmp_path / "train.conllu", "ptb")
 
 
 def test_the_parts_of_a_treebank_are_found_by_name(tmp_path):
     names = {"train": "en_ewt-ud-train.conllu", "dev": "dev.conllu", "test": "en_ewt-ud-test.conllu.gz"}
     for name in names.values():
         (tmp_path / name).touch()
-    assert pos_data.find(tmp_path) == {split: tmp_path / name for split, name in names.items()}
+    assert pos.find(tmp_path) == {split: tmp_path / name for split, name in names.items()}
     (tmp_path / "dev.conllu").unlink()
     with pytest.raises(DataError, match=r"no dev\.conllu; expected one file each"):
-        pos_data.find(tmp_path)
+        pos.find(tmp_path)
 
 
 @needs_data
 def test_the_real_treebank_has_its_published_size():
-    parts = {split: pos_data.read(path, "xpos") for split, path in pos_data.find(DATA / "pos" / "ud_ewt").items()}
+    parts = {split: pos.read(path, "xpos") for split, path in pos.find(DATA / "pos" / "ud_ewt").items()}
     assert [len(part) for part in parts.values()] == [12_544, 2_001, 2_077]
     classes = pos.classes_of(parts["train"])
     assert {"NN", "VBZ", "WP$"} <= set(classes)

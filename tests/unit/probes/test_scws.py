@@ -10,7 +10,7 @@ from unit.probes.toys import contextual
 
 from stelmo.errors import DataError
 from stelmo.probes import scws
-from stelmo.probes.uses import Use
+from stelmo.probes.embedding import Occurrence
 
 LINES = """1\tbank\tn\triver\tn\tthe <b> bank </b> river\t<b> river </b> x\t8.5\t8.0\t9.0
 2\tbank\tn\tmoney\tn\tthe <b> bank </b> river\ta <b>money</b> b\t1.0\t0.0\t2.0
@@ -25,8 +25,8 @@ def read(folder, text=LINES):
 
 def test_the_marked_words_are_the_uses(tmp_path):
     first, second, _ = read(tmp_path)
-    assert (first.first, first.second) == (Use(("the", "bank", "river"), 1, 2), Use(("river", "x"), 0, 1))
-    assert (second.second, second.rating) == (Use(("a", "money", "b"), 1, 2), 1.0)
+    assert (first.first, first.second) == (Occurrence(("the", "bank", "river"), 1, 2), Occurrence(("river", "x"), 0, 1))
+    assert (second.second, second.rating) == (Occurrence(("a", "money", "b"), 1, 2), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -35,10 +35,10 @@ def test_the_marked_words_are_the_uses(tmp_path):
         ("\t8.5\t8.0\t9.0", "", r"ratings\.txt:1: 7 columns; SCWS has 8 or more"),
         ("\t8.5", "\thigh", r"ratings\.txt:1: mean rating 'high'; expected a number"),
         ("\t8.5", "\tnan", r"ratings\.txt:1: mean rating 'nan'; expected a number from 0 to 10"),
-        ("<b> river </b>", "river", r"ratings\.txt:1: the context 'river x'… marks no word"),
-        ("<b>money</b>", "<b>money", r"ratings\.txt:2: .* marks no word"),
-        ("<b>money</b>", "<b> </b>", r"ratings\.txt:2: .* marks no word"),
-        ("<b> river </b> x", "<b> river </b> <b> x </b>", r"ratings\.txt:1: .* marks no word; expected one between"),
+        ("<b> river </b>", "river", r"ratings\.txt:1: the context 'river x'… has no marked word"),
+        ("<b>money</b>", "<b>money", r"ratings\.txt:2: .* has no marked word"),
+        ("<b>money</b>", "<b> </b>", r"ratings\.txt:2: .* has no marked word"),
+        ("<b> river </b> x", "<b> river </b> <b> x </b>", r"txt:1: .* has no marked word; expected one between"),
     ],
 )
 def test_flawed_lines_are_refused(tmp_path, old, new, message):

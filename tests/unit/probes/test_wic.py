@@ -9,7 +9,7 @@ from unit.probes.toys import contextual, static
 
 from stelmo.errors import DataError
 from stelmo.probes import wic
-from stelmo.probes.uses import Use
+from stelmo.probes.embedding import Occurrence
 
 OFFICIAL = "bank\tN\t1-0\tthe bank river\tbank river\nbank\tN\t1-2\tthe bank river\tmoney and bank\n"
 SUPERGLUE = {
@@ -42,15 +42,18 @@ def text(word, first, second):
 def test_the_official_files_are_read(tmp_path):
     first, second = wic.read(official(tmp_path))
     assert (first.word, first.pos, first.same, second.same) == ("bank", "N", True, False)
-    assert (first.first, first.second) == (Use(("the", "bank", "river"), 1, 2), Use(("bank", "river"), 0, 1))
-    assert second.second == Use(("money", "and", "bank"), 2, 3)
+    assert (first.first, first.second) == (
+        Occurrence(("the", "bank", "river"), 1, 2),
+        Occurrence(("bank", "river"), 0, 1),
+    )
+    assert second.second == Occurrence(("money", "and", "bank"), 2, 3)
 
 
 @pytest.mark.parametrize("label", ["false", False, 0])
 def test_superglue_offsets_become_places_of_words(tmp_path, label):
     (pair,) = wic.read(json_line(tmp_path, SUPERGLUE | {"label": label}))
-    assert pair.first == Use(("We", "ca", "n't", "bank", "on", "it", "."), 3, 4)
-    assert (pair.second, pair.same) == (Use(("Banks", "!"), 0, 1), False)
+    assert pair.first == Occurrence(("We", "ca", "n't", "bank", "on", "it", "."), 3, 4)
+    assert (pair.second, pair.same) == (Occurrence(("Banks", "!"), 0, 1), False)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,7 @@ def test_superglue_offsets_become_places_of_words(tmp_path, label):
 )
 def test_a_word_without_offsets_is_found_by_its_form(tmp_path, word, sentence, place):
     (pair,) = wic.read(json_line(tmp_path, text(word, sentence, sentence)))
-    assert pair.first == pair.second == Use(tuple(sentence.split()), place, place + 1)
+    assert pair.first == pair.second == Occurrence(tuple(sentence.split()), place, place + 1)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +168,6 @@ def test_the_real_files_are_read_and_the_search_by_form_finds_what_offsets_say()
     missed = [
         use
         for word, use in uses
-        if wic._looked_for(word, " ".join(use.tokens), "").tokens[use.start] != use.tokens[use.start]
+        if wic._search(word, " ".join(use.tokens), "").tokens[use.start] != use.tokens[use.start]
     ]
     assert missed == []

@@ -7,7 +7,7 @@ from shared import DATA, needs_data
 from unit.probes.toys import contextual, static
 
 from stelmo.probes import wsd, wsd_data
-from stelmo.probes.wsd_data import Instance, Sentence
+from stelmo.probes.wsd_data import AnnotatedSentence, Instance
 
 BANK, SHORE, HOUSE = ("bank", "NOUN"), "bank%1:17:01::", "bank%1:14:00::"
 FIRST = {BANK: SHORE, ("see", "VERB"): "see%2:39:00::"}
@@ -15,7 +15,7 @@ FIRST = {BANK: SHORE, ("see", "VERB"): "see%2:39:00::"}
 
 def use(number, text, *gold, lemma=BANK):
     """A sentence whose first word is the instance."""
-    return Sentence(tuple(text.split()), (Instance(f"t{number}", lemma, 0, 1, gold),), "toy")
+    return AnnotatedSentence(tuple(text.split()), (Instance(f"t{number}", lemma, 0, 1, gold),), "toy")
 
 
 TRAIN = [

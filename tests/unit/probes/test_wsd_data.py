@@ -81,7 +81,7 @@ def test_a_sentence_is_given_before_the_rest_is_read(tmp_path):
 def test_a_doctype_is_refused_before_its_entities(tmp_path):
     bomb = '<!DOCTYPE corpus [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>\n<corpus'
     message = refusal(tmp_path, XML.replace("<corpus", bomb))
-    assert message == "toy.data.xml:2: a DOCTYPE, which may define entities without end; take the line out"
+    assert message == "toy.data.xml:2: a DOCTYPE, which may define unlimited entities; remove the line"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_doctype_is_refused_before_its_entities(tmp_path):
         (
             "d0.s0.t1",
             "d0.s0.t0",
-            "toy.data.xml:7: instance 'd0.s0.t0' has no line in toy.gold.key.txt, or is here for the second time; "
+            "toy.data.xml:7: instance 'd0.s0.t0' has no line in toy.gold.key.txt, or occurs twice here; "
             "the two files must match",
         ),
     ],
@@ -111,11 +111,11 @@ def test_flawed_xml_is_refused_with_its_line(tmp_path, old, new, message):
     ("keys", "message"),
     [
         (KEYS + "d9 x%1::\n", "toy.gold.key.txt:3: instance 'd9' is not in toy.data.xml; the two files must match"),
-        (KEYS * 2, "toy.gold.key.txt:3: instance 'd0.s0.t0' for the second time; expected one line for each"),
+        (KEYS * 2, "toy.gold.key.txt:3: instance 'd0.s0.t0' occurs twice; expected one line for each"),
         ("d0.s0.t0\n", "toy.gold.key.txt:1: 'd0.s0.t0'; expected an instance id and one or more sense keys"),
         (
             KEYS.splitlines()[0],
-            "toy.data.xml:7: instance 'd0.s0.t1' has no line in toy.gold.key.txt, or is here for the second time; "
+            "toy.data.xml:7: instance 'd0.s0.t1' has no line in toy.gold.key.txt, or occurs twice here; "
             "the two files must match",
         ),
     ],

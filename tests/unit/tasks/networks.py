@@ -4,7 +4,7 @@ import tiny
 import torch
 
 from stelmo.embed.elmo import Elmo
-from stelmo.tasks.words import StaticTable, WordReader, places
+from stelmo.tasks.inputs import StaticTable, WordReader, places
 
 
 def reader(words, placement="none"):

@@ -6,8 +6,8 @@ import pytest
 from unit.tasks import more_samples, samples
 
 from stelmo.errors import DataError, OutputError
-from stelmo.tasks import splits
-from stelmo.tasks.splits import Skipped
+from stelmo.tasks import reading
+from stelmo.tasks.reading import Skipped
 
 TASKS = [*samples.TASKS, *more_samples.TASKS]
 every_task = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
@@ -87,10 +87,10 @@ def test_an_absent_file_is_refused(task, tmp_path):
 @every_task
 def test_the_sample_is_found_in_its_folder(task, tmp_path):
     path = task.write(tmp_path)
-    assert splits.find(tmp_path, task.data.FILES) == {"train": path}
+    assert reading.find(tmp_path, task.data.FILES) == {"train": path}
 
 
 @every_task
 def test_a_folder_without_training_data_is_refused(task, tmp_path):
     with pytest.raises(DataError, match="there is no train file; looked for"):
-        splits.find(tmp_path, task.data.FILES)
+        reading.find(tmp_path, task.data.FILES)

@@ -112,7 +112,7 @@ def test_letters_that_training_lacked_are_one_unknown_letter():
 def test_the_convolution_is_the_strongest_of_all_windows():
     network = CharCnn("ab", 2, [(2, 3)], max_characters=4)
     convolution = network.convolutions[0]
-    ids = network._word("aba")
+    ids = network._ids_of("aba")
     padded = nn.functional.pad(network.table(torch.tensor(ids)), (0, 0, 1, 1))
     windows = [padded[start : start + 2].T.flatten() for start in range(5)]
     by_hand = torch.stack([convolution.weight.flatten(1) @ w + convolution.bias for w in windows]).amax(0).relu()

@@ -47,7 +47,7 @@ def test_company_and_padding_change_neither_loss_nor_answers(name):
 
 
 @every_task
-@pytest.mark.parametrize("size", ["cpu", "paper"])
+@pytest.mark.parametrize("size", ["cpu", "workstation", "paper"])
 def test_every_size_trains_and_every_recipe_is_one(name, size):
     made, model = MADE[name], TASKS[name].model
     assert made.net("both", model.SIZES[size]).train().loss(made.EIGHT[:3]).isfinite()

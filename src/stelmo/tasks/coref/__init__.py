@@ -1,1 +1,1 @@
-"""Coreference (CoNLL-2012; Pradhan et al. 2012): which words of a document name the same thing?"""
+"""Coreference (CoNLL-2012; Pradhan et al. 2012): which expressions of a document refer to the same entity?"""

@@ -1,15 +1,15 @@
 """CoNLL-2012 columns → documents with clusters of mentions, and clusters → the columns of a response. Knows no model.
 
     #begin document (bc/cctv/00/cctv_0001); part 000
-    name  part  number  word  tag  parse  lemma  frame  sense  speaker  entity  [a column a predicate]  coreference
+    name  part  number  word  tag  parse  lemma  frame  sense  speaker  entity  [one column per predicate]  coreference
 
     #end document
 
 A blank line ends a sentence. In the last column "(12" opens a mention of cluster 12, "12)" closes the one opened last,
-"(12)" is one of a single word, "|" stands between them, and "-", "_" or nothing says that none begins or ends here.
+"(12)" is a mention of one word, "|" separates several, and "-", "_" or nothing means that none begins or ends here.
 Mentions of different clusters may nest and cross. Only word, speaker and coreference are read.
 
-Without clusters a document may also be plain text, with a blank line before the next one.
+Documents without clusters may also be plain text, separated by blank lines.
 """
 
 import re
@@ -20,9 +20,18 @@ from typing import NamedTuple
 
 from stelmo.errors import DataError, OutputError
 from stelmo.store.atomic import new_file
-from stelmo.tasks import plain
-from stelmo.tasks.columns import Row, expect_width, filled, rows
-from stelmo.tasks.splits import ExampleError, Skipped, files, leaving_out, some
+from stelmo.tasks.reading import (
+    ExampleError,
+    Row,
+    Skipped,
+    expect_width,
+    files,
+    filled,
+    is_tokenised,
+    leaving_out,
+    rows,
+    some,
+)
 from stelmo.text.files import LineReader
 from stelmo.text.sentences import tokenize
 
@@ -32,19 +41,19 @@ FILES = {
     "test": ("test.conll", "test*gold_conll", "test"),
 }
 
-Span = tuple[int, int]  # the first and the last word, both included, counted through the document from 0
+Span = tuple[int, int]  # the first and the last word, both inclusive, counted from the start of the document
 Clusters = tuple[frozenset[Span], ...]
 Prediction = Clusters
 
 _WORD, _SPEAKER, _WIDTH = 3, 9, 12
 _NOTHING = ("", "-", "_")
-_NOBODY = "-"  # the speaker where none is named
+_NO_SPEAKER = "-"  # where the file names no speaker
 _BRACKET = re.compile(r"(\(?)(\d+)(\)?)")
 _TITLE = re.compile(r"\((.*)\); part (\S+)")
 
 
 class Example(NamedTuple):
-    """A document (or a part of one). `name` is all that follows "#begin document"; responses are found by it."""
+    """A document (or a part of one). `name` is the text after "#begin document"; responses are matched by it."""
 
     name: str
     sentences: tuple[tuple[str, ...], ...]
@@ -54,7 +63,7 @@ class Example(NamedTuple):
 
 
 def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
-    """The documents of a file, or of every gold file beneath a folder."""
+    """The documents of a file, or of every gold file below a folder."""
     examples: list[Example] = []
     names: set[str] = set()
     for document in chain.from_iterable(map(_documents, files(path, "*gold_conll"))):
@@ -64,7 +73,7 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
 
 
 def read_new(path: Path) -> list[Example]:
-    """Documents whose clusters are to be found: columns, of which the last ones may be missing, or plain text."""
+    """Documents to be clustered: columns, of which the last ones may be missing, or plain text."""
     documents = _documents(path)
     first = next(documents, [])
     if first and _begins(first[0]):
@@ -78,7 +87,7 @@ def gold(example: Example) -> Prediction:
 
 
 def disjoint(clusters: Iterable[frozenset[Span]]) -> Clusters:
-    """Each mention in the first of its clusters only, as the official scorer has it; OntoNotes repeats a few."""
+    """Each mention only in its first cluster, as in the official scorer; OntoNotes repeats a few mentions."""
     seen: set[Span] = set()
     kept = []
     for cluster in clusters:
@@ -88,14 +97,14 @@ def disjoint(clusters: Iterable[frozenset[Span]]) -> Clusters:
 
 
 def write(path: Path, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
-    """The response file of the official scorer. Columns that were not read hold a placeholder."""
+    """The response file for the official scorer, with placeholders in the columns that were not read."""
     with new_file(path, overwrite=True) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
         for example, clusters in zip(examples, predictions, strict=True):
             file.writelines(f"{line}\n" for line in _response(example, _cells(example, clusters)))
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction]:
-    """The clusters of each example, found by its name; other documents do not matter."""
+    """The clusters of each example, found by its name; other documents are ignored."""
     responses = {response.name: response for response in map(_example, _documents(path))}
     for example in examples:
         if example.name not in responses:
@@ -118,7 +127,7 @@ def _ends(row: Row) -> bool:
 
 
 def _documents(path: Path) -> Iterator[list[Row]]:
-    """The rows of each document from its begin to its end, as far as it has both."""
+    """The rows of each document, from its begin line to its end line if it has both."""
     document: list[Row] = []
     for row in rows(path):
         if document and _begins(row):
@@ -138,7 +147,7 @@ def _sentences(document: list[Row]) -> list[list[Row]]:
     if not _begins(begin):
         raise ExampleError(begin.where, "a line outside any document", "a line '#begin document (name); part 000'")
     if not body or not _ends(body.pop()):
-        raise ExampleError(begin.where, "a document without end", "a line '#end document' after its last word")
+        raise ExampleError(begin.where, "a document without an end", "a line '#end document' after its last word")
     sentences = [list(group) for words, group in groupby(body, key=lambda row: bool(row.fields)) if words]
     if not sentences:
         raise ExampleError(begin.where, "a document without words", "one or more")
@@ -148,7 +157,9 @@ def _sentences(document: list[Row]) -> list[list[Row]]:
 def _example(document: list[Row]) -> Example:
     sentences = _sentences(document)
     for sentence in sentences:
-        _check(sentence)
+        width = max(_WIDTH, len(sentence[0].fields))
+        for row in sentence:
+            expect_width(row, width, "CoNLL-2012 (12, and in a sentence one more for each predicate)")
     return Example(
         name=" ".join(document[0].fields[2:]),
         sentences=tuple(tuple(filled(row, _WORD, "a word") for row in sentence) for sentence in sentences),
@@ -166,14 +177,13 @@ def _unlabelled(document: list[Row]) -> Example:
     return Example(
         name=" ".join(document[0].fields[2:]),
         sentences=tuple(tuple(filled(row, _WORD, "a word") for row in sentence) for sentence in sentences),
-        speakers=tuple(tuple(_speaker(row) for row in sentence) for sentence in sentences),
+        speakers=tuple(
+            tuple(row.fields[_SPEAKER] if len(row.fields) > _SPEAKER else _NO_SPEAKER for row in sentence)
+            for sentence in sentences
+        ),
         clusters=(),
         where=document[0].where,
     )
-
-
-def _speaker(row: Row) -> str:
-    return row.fields[_SPEAKER] if len(row.fields) > _SPEAKER else _NOBODY
 
 
 def _of_text(path: Path) -> Iterator[Example]:
@@ -182,25 +192,19 @@ def _of_text(path: Path) -> Iterator[Example]:
         paragraphs = groupby(reader, key=lambda numbered: bool(numbered[1].strip()))
         for part, numbered in enumerate(list(group) for full, group in paragraphs if full):
             sentences = _words([line for _, line in numbered])
-            speakers = tuple((_NOBODY,) * len(sentence) for sentence in sentences)
+            speakers = tuple((_NO_SPEAKER,) * len(sentence) for sentence in sentences)
             yield Example(f"({name}); part {part:03}", sentences, speakers, (), f"{reader.name}:{numbered[0][0]}")
 
 
 def _words(lines: list[str]) -> tuple[tuple[str, ...], ...]:
-    """Tokenised text has a sentence a line; in other text they are looked for."""
-    if any(map(plain.is_tokenised, lines)):
+    """Tokenised text has one sentence per line; other text is split into sentences."""
+    if any(map(is_tokenised, lines)):
         return tuple(tuple(line.split()) for line in lines)
     return tuple(map(tuple, tokenize("\n".join(lines))))
 
 
-def _check(sentence: list[Row]) -> None:
-    width = max(_WIDTH, len(sentence[0].fields))
-    for row in sentence:
-        expect_width(row, width, "CoNLL-2012 (12, and in a sentence one more for each predicate)")
-
-
 def _new(example: Example, names: set[str]) -> Example:
-    """The example, refused where its name was met before: responses are told apart by it."""
+    """The example; a repeated name is an error, because responses are matched by it."""
     if example.name in names:
         raise ExampleError(example.where, f"document {example.name} occurs twice", "another name or part")
     names.add(example.name)
@@ -211,7 +215,7 @@ def _new(example: Example, names: set[str]) -> Example:
 
 
 def _clusters(cells: Iterable[tuple[str, str]]) -> Clusters:
-    """The clusters of a document's last column, by their first mention; a cell comes with its place, for messages."""
+    """The clusters of a document's last column, ordered by first mention. `cells` are (place for messages, cell)."""
     clusters: dict[str, list[Span]] = {}
     open_: dict[str, list[tuple[int, str]]] = {}
     for index, (where, cell) in enumerate(cells):
@@ -230,7 +234,7 @@ def _clusters(cells: Iterable[tuple[str, str]]) -> Clusters:
 
 
 def _brackets(cell: str, where: str) -> list[tuple[str, str, str]]:
-    """What opens and closes at a word. Opening comes first, whatever the order, as the official scorer has it."""
+    """What opens and closes at a word. Opening brackets come first in any case, as in the official scorer."""
     if cell in _NOTHING:
         return []
     found = [match.groups() for piece in cell.split("|") if (match := _BRACKET.fullmatch(piece)) and piece != match[2]]
@@ -252,8 +256,8 @@ def _cells(example: Example, clusters: Clusters) -> list[str]:
     cells = ["|".join(sorted(piece)) or "-" for piece in pieces]
     if set(_clusters(("", cell) for cell in cells)) != set(clusters):
         raise OutputError(
-            f"{example.where}: two mentions of one cluster cross, which CoNLL-2012 cannot tell from nested ones; "
-            f"let mentions of a cluster be nested or apart"
+            f"{example.where}: two mentions of one cluster cross, which CoNLL-2012 cannot express; "
+            f"mentions of a cluster must be nested or disjoint"
         )
     return cells
 

@@ -1,6 +1,6 @@
-"""Spans of a document: which may be mentions, which are kept, who goes with whom. Knows no network.
+"""Spans of a document: candidates, the ones that are kept, and clusters from antecedents. Knows no network.
 
-W words of a document, S candidates, M mentions kept, K spans a word (in order of their width), P pairs.
+W words of a document, S candidates, M mentions kept, K spans per word (ordered by width), P pairs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,13 +14,13 @@ NO_CLUSTER = -1
 
 
 def candidates(lengths: Sequence[int], widest: int) -> Tensor:
-    """(W, K): may a span of K + 1 words begin here? It must not leave its sentence."""
+    """(W, K): whether the span of K + 1 words that begins here ends within its sentence."""
     left_W = torch.cat([torch.arange(length, 0, -1) for length in lengths])
     return torch.arange(widest) < left_W[:, None]
 
 
 def pruned(spans: Sequence[Span], scores: Sequence[float], keep: int) -> list[int]:
-    """The places of the best spans, in the order of the document; one that crosses a better one is left out."""
+    """The positions of the best spans, in document order; a span that crosses a better one is left out."""
     kept: list[int] = []
     crossing = _Crossing()
     for place in sorted(range(len(spans)), key=lambda place: -scores[place]):
@@ -33,7 +33,7 @@ def pruned(spans: Sequence[Span], scores: Sequence[float], keep: int) -> list[in
 
 
 class _Crossing:
-    """Spans accepted so far; whether another begins inside one and ends outside it, or the other way round."""
+    """The spans accepted so far; checks whether another span overlaps one of them without nesting."""
 
     def __init__(self) -> None:
         self._last_end: dict[int, int] = {}  # of the spans that begin at a word
@@ -53,7 +53,7 @@ class _Crossing:
 
 
 def pairs(mentions: int, antecedents: int) -> tuple[Tensor, Tensor]:
-    """Each mention with the mentions that come right before it: (P,) and (P,)."""
+    """Each mention paired with the mentions directly before it: (P,) and (P,)."""
     later_MK = torch.arange(mentions)[:, None].expand(-1, min(antecedents, mentions - 1))
     earlier_MK = later_MK - torch.arange(1, later_MK.shape[1] + 1)
     real_MK = earlier_MK >= 0
@@ -66,7 +66,7 @@ def cluster_numbers(spans: Iterable[Span], clusters: Clusters) -> list[int]:
 
 
 def linked(mentions: Sequence[Span], antecedents: Sequence[int | None], alone: Sequence[bool]) -> Clusters:
-    """Chains of antecedents → clusters. A mention of no chain is a cluster where it may stand `alone`, else nothing."""
+    """Chains of antecedents → clusters. A mention without a chain is a cluster if it may be `alone`, else dropped."""
     clusters: list[list[int]] = []
     of: list[list[int]] = []
     for mention, antecedent in enumerate(antecedents):
@@ -82,7 +82,7 @@ def linked(mentions: Sequence[Span], antecedents: Sequence[int | None], alone: S
 
 
 def cut(example: Example, first: int, count: int) -> Example:
-    """So many sentences from a first one on, and the mentions that lie in them."""
+    """`count` sentences from number `first`, and the mentions inside them."""
     chosen = slice(first, first + count)
     start = sum(map(len, example.sentences[:first]))
     end = start + sum(map(len, example.sentences[chosen]))

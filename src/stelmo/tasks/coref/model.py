@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from stelmo.config import Positive, Settings, Share
 from stelmo.tasks.coref import mentions
 from stelmo.tasks.coref.data import Example, Prediction, Span
+from stelmo.tasks.inputs import WordReader, append_elmo
 from stelmo.tasks.layers import BiRnn, CharCnn, VariationalDropout, characters_of, feed_forward, masked_softmax
-from stelmo.tasks.words import WordReader, enriched
+from stelmo.tasks.task import TaskNetwork
 
 
 class Size(Settings):
@@ -31,7 +32,7 @@ class Size(Settings):
     filters: tuple[tuple[Positive, Positive], ...] = Field(
         ((3, 50), (4, 50), (5, 50)), description="(width, count) each, over the characters of a word"
     )
-    hidden: Positive = Field(200, description="hidden units of the LSTM, each way")
+    hidden: Positive = Field(200, description="hidden units of the LSTM, per direction")
     scorer: Positive = Field(150, description="hidden units of each layer of the scorers")
     scorer_layers: Positive = Field(2, description="hidden layers of the scorers")
     feature: Positive = Field(20, description="width of the vectors of span width, speaker and distance")
@@ -40,11 +41,11 @@ class Size(Settings):
     antecedents: Positive = Field(250, description="earlier mentions that a mention may choose from")
     lexical_dropout: Share = Field(0.5, description="of the vectors of words and characters")
     dropout: Share = Field(0.2, description="of the LSTM's output and in the scorers")
-    sentences: Positive = Field(50, description="of a document in a training step, cut out by chance")
-    singletons: bool = Field(True, description="where the training data has clusters of one mention, answer with such")
+    sentences: Positive = Field(50, description="of a document in a training step, a random section")
+    singletons: bool = Field(True, description="predict clusters of one mention if the training data has them")
 
 
-# On the CPU a document of LitBank is learned from in pieces of some 300 words.
+# On the CPU, training uses sections of about 300 words of a LitBank document.
 SIZES = {
     "paper": Size(),
     "cpu": Size(
@@ -58,20 +59,40 @@ SIZES = {
         lexical_dropout=0.3,
         sentences=12,
     ),
+    "workstation": Size(
+        filters=((3, 32), (4, 32), (5, 32)),
+        hidden=100,
+        scorer=100,
+        widest=10,
+        spans=0.3,
+        antecedents=150,
+        lexical_dropout=0.4,
+        sentences=25,
+    ),
 }
 
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {"optimizer": "adam", "lr": 0.001, "batch": 1, "epochs": 150, "patience": 30, "clip": 5.0},
-    # Three to four minutes on one core with LitBank's 80 documents: an epoch takes 14 s, its check on dev 3 of them.
+    # Three to four minutes on one core with LitBank's 80 documents: an epoch takes 14 s, 3 s of them for dev.
     "cpu": {"optimizer": "adam", "lr": 0.002, "batch": 1, "epochs": 15, "patience": 5, "plateau": 2, "clip": 5.0},
+    "workstation": {
+        "optimizer": "adam",
+        "lr": 0.001,
+        "batch": 1,
+        "steps": 4_000,
+        "evaluate_every": 160,
+        "patience": 8,
+        "plateau": 3,
+        "clip": 5.0,
+    },
 }
 
 ELMO: dict[str, Any] = {"placement": "input", "l2": 0.0, "dropout": 0.5, "layer_norm": False}
 
 METRIC = "f1"
 
-NEAREST = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # where a bucket of distances begins, counted in mentions
-PAIRS_TOGETHER = 16_384  # more at a time only take memory
+NEAREST = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # first distance of each bucket, counted in mentions
+PAIRS_TOGETHER = 16_384  # larger blocks are not faster and need more memory
 
 
 def sentences(example: Example) -> list[tuple[str, ...]]:
@@ -87,7 +108,7 @@ def inventory(examples: Sequence[Example], size: Size) -> dict[str, list[str]]:
 
 
 class Ranked(NamedTuple):
-    """A document's candidates, the mentions kept, and how each likes its antecedents: none first, then the nearest."""
+    """A document's candidates, the mentions kept, and the scores of their antecedents: none first, then the nearest."""
 
     candidates: list[Span]
     mention_S: Tensor
@@ -100,7 +121,7 @@ class Ranked(NamedTuple):
 
 
 class Scorer(nn.Module):
-    """A feed-forward network → one number. `first` stands apart: it is linear in the parts of its input."""
+    """A feed-forward network → one number. `first` is separate, because it is linear in the parts of its input."""
 
     def __init__(self, width: int, size: Size) -> None:
         super().__init__()
@@ -109,14 +130,14 @@ class Scorer(nn.Module):
         self.first, self.rest = first, nn.Sequential(*rest, nn.Linear(size.scorer, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.behind_first(self.first(x))
+        return self.after_first(self.first(x))
 
-    def behind_first(self, hidden: Tensor) -> Tensor:
+    def after_first(self, hidden: Tensor) -> Tensor:
         score: Tensor = self.rest(hidden)[..., 0]
         return score
 
 
-class SpanRanker(nn.Module):
+class SpanRanker(TaskNetwork[Example, Prediction]):
     def __init__(self, words: WordReader, inventory: Mapping[str, list[str]], size: Size) -> None:
         super().__init__()
         self.words, self.size = words, size
@@ -146,11 +167,11 @@ class SpanRanker(nn.Module):
         return Ranked(spans, mention_S, kept, self._antecedent_scores(g_MG, mention_S[kept], mine))
 
     def _encoded(self, example: Example) -> tuple[Tensor, Tensor]:
-        """The words of the document one behind the other; each sentence is read by itself."""
-        read = self.words(example.sentences)
-        x_BTD = self.lexical_dropout(torch.cat([read.x_BTD, self.characters(example.sentences)], -1))
-        h_BTE = enriched(self.dropout(self.rnn(x_BTD, read.mask_BT)), read)
-        return x_BTD[read.mask_BT], h_BTE[read.mask_BT]
+        """The words of the document in order; each sentence is encoded separately."""
+        inputs = self.words(example.sentences)
+        x_BTD = self.lexical_dropout(torch.cat([inputs.x_BTD, self.characters(example.sentences)], -1))
+        h_BTE = append_elmo(self.dropout(self.rnn(x_BTD, inputs.mask_BT)), inputs)
+        return x_BTD[inputs.mask_BT], h_BTE[inputs.mask_BT]
 
     def spans(self, x_WD: Tensor, h_WE: Tensor, head_W: Tensor, spans_M2: Tensor) -> Tensor:
         """(M, G)"""
@@ -163,10 +184,10 @@ class SpanRanker(nn.Module):
         return torch.cat([h_WE[start_M], h_WE[end_M], head_MD, self.width(end_M - start_M)], 1)
 
     def _mention_scores(self, x_WD: Tensor, h_WE: Tensor, head_W: Tensor) -> Tensor:
-        """s_m of the spans of each first word and width (W, K), whether they may be or not.
+        """s_m of the spans of each first word and width (W, K), including those that are no candidates.
 
-        The scorer's first layer is linear in the parts of a span. So the words go through it, of which there are fewer
-        than spans, and candidates are never put together.
+        The scorer's first layer is linear in the parts of a span. So it is applied to words, of which there are fewer
+        than spans, and the span vectors are never built.
         """
         widest, first = self.size.widest, self.mention.first
         start_FE, end_FE, head_FD, width_Ff = first.weight.split_with_sizes(self.parts, 1)
@@ -176,10 +197,10 @@ class SpanRanker(nn.Module):
         share_WKK = masked_softmax(head_W[words_WK][:, None], inside_KK)
         hidden_WKF = share_WKK @ (x_WD @ head_FD.t())[words_WK] + (h_WE @ end_FE.t())[words_WK]
         hidden_WKF = hidden_WKF + (h_WE @ start_FE.t())[:, None] + self.width.weight @ width_Ff.t() + first.bias
-        return self.mention.behind_first(hidden_WKF)
+        return self.mention.after_first(hidden_WKF)
 
     def _antecedent_scores(self, g_MG: Tensor, mention_M: Tensor, speakers: Sequence[str]) -> Tensor:
-        """s of no antecedent (0), of the mention before, of the one before that … (M, A); −∞ where there is none."""
+        """s of no antecedent (0), of the previous mention, of the one before that … (M, A); −∞ where there is none."""
         later_P, earlier_P = mentions.pairs(len(g_MG), self.size.antecedents)
         number = {speaker: number for number, speaker in enumerate(dict.fromkeys(speakers))}
         speaker_M = torch.tensor([number[speaker] for speaker in speakers])
@@ -191,7 +212,7 @@ class SpanRanker(nn.Module):
         return scores_MA.index_put((later_P, later_P - earlier_P), scores_P)
 
     def _pair_scores(self, g_MG: Tensor, pairs_P4: Tensor) -> Tensor:
-        """s_a (P,). The first layer is taken apart as above; only of g_i ∘ g_j there is one for each pair."""
+        """s_a (P,). The first layer is split up as above; only g_i ∘ g_j is computed for each pair."""
         first, parts = self.antecedent.first, [g_MG.shape[1]] * 3 + [self.size.feature] * 2
         later_FG, earlier_FG, both_FG, speaker_Ff, distance_Ff = first.weight.split_with_sizes(parts, 1)
         later_MF, earlier_MF = g_MG @ later_FG.t() + first.bias, g_MG @ earlier_FG.t()
@@ -200,7 +221,7 @@ class SpanRanker(nn.Module):
         for some_p4 in torch.split(pairs_P4, PAIRS_TOGETHER):
             later_p, earlier_p, same_p, bucket_p = some_p4.unbind(1)
             hidden_pF = (g_MG[later_p] * g_MG[earlier_p]) @ both_FG.t() + later_MF[later_p] + earlier_MF[earlier_p]
-            scores.append(self.antecedent.behind_first(hidden_pF + speaker_2F[same_p] + distance_9F[bucket_p]))
+            scores.append(self.antecedent.after_first(hidden_pF + speaker_2F[same_p] + distance_9F[bucket_p]))
         return torch.cat(scores)
 
     def loss(self, examples: Sequence[Example]) -> Tensor:
@@ -215,8 +236,8 @@ class SpanRanker(nn.Module):
     def _loss(self, example: Example) -> Tensor:
         """The sum over a document's mentions.
 
-        The likelihood of antecedents says nothing of a mention that has none: it may well score below 0. Where clusters
-        of one are to be found, every candidate learns besides whether it is a mention.
+        The likelihood of antecedents does not train a mention that has none: it may score below 0. Where singleton
+        clusters are to be found, every candidate also learns whether it is a mention.
         """
         ranked: Ranked = self(example)
         number_M = torch.tensor(mentions.cluster_numbers(ranked.mentions, example.clusters))
@@ -240,7 +261,7 @@ class SpanRanker(nn.Module):
 
 
 def marginal_loss(scores_MA: Tensor, number_M: Tensor) -> Tensor:
-    """−Σ log Σ p(antecedent) over those of the mention's own cluster; where there is none, over none."""
+    """−Σ log Σ p(antecedent), summed over the antecedents in the mention's own cluster, or "none" if there are none."""
     place_M = torch.arange(len(number_M), device=scores_MA.device)
     antecedent_MA = place_M[:, None] - torch.arange(scores_MA.shape[1], device=scores_MA.device)
     same_MA = number_M[antecedent_MA.clamp(min=0)] == number_M[:, None]

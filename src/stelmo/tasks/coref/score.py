@@ -9,9 +9,9 @@ With the key's clusters k, the response's r, and n_kr = |k ∩ r|, where mention
   CEAFφ4     max over one-to-one alignments     clusters       clusters           Luo 2005
              of Σ 2 n_kr / (|k| + |r|)
 
-Sums run over all documents before anything is divided; nothing out of nothing is 0. Clusters of one mention count as
-the files have them: they hold no link for MUC, but are clusters to B³ and CEAF. OntoNotes marks none, so a system
-scored on it should answer with none; LitBank marks them. A mention met again is dropped: its first cluster keeps it.
+Sums run over all documents before dividing; 0 out of 0 is 0. Clusters of one mention are counted as the files have
+them: they have no link for MUC, but are clusters for B³ and CEAF. OntoNotes does not annotate them, so a system scored
+on it should not predict any; LitBank annotates them. A repeated mention counts only in its first cluster.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ from stelmo.tasks.coref.data import Clusters, Example, disjoint
 
 
 class Shares(NamedTuple):
-    """The numerators and denominators of recall and precision; the figures are percents."""
+    """The numerators and denominators of recall and precision; the scores are percentages."""
 
     recalled: float = 0.0
     of_key: float = 0.0
@@ -51,7 +51,7 @@ class Shares(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """How two clusterings of a document meet: n_kr where it is not 0, and the sizes of the clusters."""
+    """The overlap of two clusterings of a document: n_kr where it is not 0, and the sizes of the clusters."""
 
     shared: Counter[tuple[int, int]]
     key: list[int]
@@ -88,7 +88,7 @@ def mentions(overlap: Overlap) -> Shares:
 
 
 def muc(overlap: Overlap) -> Shares:
-    """A cluster of m mentions is m - 1 links; those of k ∩ r are the ones found, seen from either side."""
+    """A cluster of m mentions has m - 1 links; those within k ∩ r are found by both sides."""
     links = sum(n - 1 for n in overlap.shared.values())
     return Shares(links, _links(overlap.key), links, _links(overlap.response))
 
@@ -98,7 +98,7 @@ def _links(sizes: list[int]) -> int:
 
 
 def b_cubed(overlap: Overlap) -> Shares:
-    """Each mention's share of its key (response) cluster that the response (key) keeps together with it."""
+    """For each mention, the share of its key (response) cluster that is also in its response (key) cluster."""
     shared, key, response = overlap
     recalled = sum(n * n / key[k] for (k, _), n in shared.items())
     confirmed = sum(n * n / response[r] for (_, r), n in shared.items())

@@ -1,9 +1,9 @@
 """CoNLL-2003 and two-column files ↔ words with BIO tags. Knows no model.
 
 CoNLL-2003    word tag chunk entity, a blank line after each sentence, -DOCSTART- before each document; IOB1 or BIO
-two columns   word entity, in tabs or spaces
-text          a sentence a line, to be tagged
-predictions   word gold predicted, what conlleval reads
+two columns   word entity, separated by tabs or spaces
+text          one sentence per line, to be tagged
+predictions   word gold predicted, the format of conlleval
 """
 
 import re
@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from stelmo.errors import DataError
 from stelmo.store.atomic import new_file
-from stelmo.tasks import columns, plain
-from stelmo.tasks.columns import Row, blocks, expect_width, filled
+from stelmo.tasks import reading
+from stelmo.tasks.reading import ExampleError, Row, Skipped, blocks, expect_width, filled, leaving_out, some
 from stelmo.tasks.spans import bio, first_not_bio, first_not_iob1, is_tag, spans
-from stelmo.tasks.splits import ExampleError, Skipped, leaving_out, some
 
 FILES = {
     "train": ("eng.train", "train.conll", "train.txt", "train.tsv", "*train*.conll", "*train*.txt"),
@@ -34,7 +33,7 @@ FILES = {
 }
 LAYOUTS = {2: "the two-column layout (word, entity)", 4: "CoNLL-2003 (word, tag, chunk, entity)"}
 
-Prediction = tuple[str, ...]  # a BIO tag a word
+Prediction = tuple[str, ...]  # one BIO tag per word
 
 
 class Example(NamedTuple):
@@ -51,7 +50,7 @@ def gold(example: Example) -> Prediction:
 
 
 def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
-    """The sentences of a file; whichever of BIO and IOB1 it is written in, its tags are BIO afterwards."""
+    """The sentences of a file; IOB1 tags are converted to BIO."""
     sentences = list(blocks(path, _is_comment))
     width = _width(sentences)
     tagged: list[tuple[list[Row], Example]] = []
@@ -67,13 +66,13 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
 
 
 def _is_comment(row: Row) -> bool:
-    """Asked before the first word of a sentence. "# NN I-NP O" is the word "#", for it ends in a tag."""
+    """Checked before the first word of a sentence. "# NN I-NP O" is the word "#", because it ends in a tag."""
     first, last = row.fields[0], row.fields[-1]
     return first == "-DOCSTART-" or (first.startswith("#") and not is_tag(last))
 
 
 def _width(sentences: list[list[Row]]) -> int:
-    """The columns of the file: those of its first row that has a known number of them."""
+    """The number of columns of the file, by its first row with a known number."""
     widths = (len(row.fields) for rows in sentences for row in rows)
     return next((width for width in widths if width in LAYOUTS), max(LAYOUTS))
 
@@ -93,7 +92,7 @@ def _tag(row: Row, column: int = -1) -> str:
 
 
 def _is_iob1(sentences: list[tuple[str, ...]]) -> bool:
-    """What most sentences agree with; BIO where they agree with both."""
+    """Whether more sentences are valid IOB1 than valid BIO."""
     not_bio = sum(first_not_bio(tags) is not None for tags in sentences)
     not_iob1 = sum(first_not_iob1(tags) is not None for tags in sentences)
     return not_iob1 < not_bio
@@ -102,22 +101,22 @@ def _is_iob1(sentences: list[tuple[str, ...]]) -> bool:
 def _as_bio(rows: list[Row], example: Example, iob1: bool) -> Example:
     wrong = first_not_iob1(example.tags) if iob1 else first_not_bio(example.tags)
     if wrong is not None:
-        raise ExampleError(rows[wrong].where, f"{example.tags[wrong]} begins an entity", _beginning(iob1))
+        raise ExampleError(rows[wrong].where, f"{example.tags[wrong]} begins an entity", _BEGINNING[iob1])
     return example._replace(tags=tuple(bio(spans(example.tags), len(rows))))
 
 
-def _beginning(iob1: bool) -> str:
-    if iob1:
-        return "I- there: this file is IOB1, where B- stands only between two touching entities of one type"
-    return "B- there: this file is BIO, where every entity begins with B- (in IOB1 it would be legal)"
+_BEGINNING = {  # is the file IOB1? → what is expected where an entity begins
+    True: "I- there: this file is IOB1, where B- is only used between two adjacent entities of one type",
+    False: "B- there: this file is BIO, where every entity begins with B- (in IOB1 it would be valid)",
+}
 
 
 def read_new(path: Path) -> list[Example]:
-    """Sentences to be tagged, one a line; of columns, the words alone."""
-    tagged = (len(row.fields) in LAYOUTS and is_tag(row.fields[-1]) for row in columns.rows(path) if row.fields)
-    if plain.most(tagged):
+    """Sentences to be tagged: one per line, or columns, whose tags are ignored."""
+    tagged = (len(row.fields) in LAYOUTS and is_tag(row.fields[-1]) for row in reading.rows(path) if row.fields)
+    if reading.most(tagged):
         return [_untagged(example.words, example.where) for example in read(path)]
-    return some([_untagged(words, where) for words, where in plain.sentences(path)], path, "sentences")
+    return some([_untagged(words, where) for words, where in reading.text_lines(path)], path, "sentences")
 
 
 def _untagged(words: tuple[str, ...], where: str) -> Example:
@@ -136,28 +135,24 @@ def write(path: Path, examples: Sequence[Example], predictions: Sequence[Predict
 
 
 def _written(word: str) -> str:
-    """Without spaces, which conlleval would take for columns, and without the mark that files may begin with."""
+    """Without spaces, which conlleval would read as column separators, and without a byte order mark."""
     return re.sub("[ \ufeff]", "_", word)
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction]:
-    """The last column; the one before it must be the examples' own tags, in BIO or IOB1."""
+    """The last column; the one before it must hold the examples' gold tags, in BIO or IOB1."""
     sentences = list(blocks(path, _is_comment))
     if len(sentences) != len(examples):
-        raise DataError(f"{path}: {len(sentences)} sentences; expected {len(examples)}, those of the data predicted on")
+        raise DataError(f"{path}: {len(sentences)} sentences; expected {len(examples)}, the same as in the data")
     return [_prediction(rows, example) for rows, example in zip(sentences, examples, strict=True)]
 
 
 def _prediction(rows: list[Row], example: Example) -> Prediction:
-    _refuse_narrow(rows)
-    words = [row.fields[0] for row in rows]
-    gold_tags, predicted = ([_tag(row, column) for row in rows] for column in (-2, -1))
-    if words != [_written(word) for word in example.words] or spans(gold_tags) != spans(example.tags):
-        raise DataError(f"{rows[0].where}: words or gold tags unlike {example.where}; expected those of the data")
-    return tuple(predicted)
-
-
-def _refuse_narrow(rows: list[Row]) -> None:
     for row in rows:
         if len(row.fields) < 3:
             raise DataError(f"{row.where}: {len(row.fields)} columns; expected 3 or more (word … gold predicted)")
+    words = [row.fields[0] for row in rows]
+    gold_tags, predicted = ([_tag(row, column) for row in rows] for column in (-2, -1))
+    if words != [_written(word) for word in example.words] or spans(gold_tags) != spans(example.tags):
+        raise DataError(f"{rows[0].where}: words or gold tags differ from {example.where}; expected those of the data")
+    return tuple(predicted)

@@ -1,4 +1,4 @@
-"""Predicted BIO tags → conlleval's figures, in percent. Knows no files."""
+"""Predicted BIO tags → conlleval's scores, in percent. Knows no files."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from stelmo.tasks.spans import Span, Tally, spans
 
 
 def score(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:
-    """F1 over entities whose borders and type are both right; then precision, recall, and the same for each type.
+    """F1 over entities whose boundaries and type are both correct; then precision, recall, and the same for each type.
 
-    Like conlleval, tags need not be well-formed: I-X where no X goes on begins an entity.
+    As in conlleval, tags need not be well-formed: an I-X that does not continue an X begins an entity.
     """
     overall = Tally()
     by_type: defaultdict[str, Tally] = defaultdict(Tally)
@@ -34,7 +34,7 @@ def _figures(prefix: str, tally: Tally) -> dict[str, float]:
 
 
 def _accuracy(predictions: Sequence[Prediction], examples: Sequence[Example]) -> float:
-    """The share of tokens with the right tag."""
+    """The share of tokens with the correct tag."""
     pairs = [
         pair
         for prediction, example in zip(predictions, examples, strict=True)

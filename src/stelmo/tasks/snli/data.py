@@ -2,8 +2,8 @@
 
 {"gold_label": "neutral", "sentence1": "…", "sentence2": "…", "sentence1_binary_parse": "( … )", …, "pairID": "…"}
 
-The words are the leaves of the binary parse where there is one, as in the official files; else the text is tokenised.
-Without a pairID the number of the line stands for it. MultiNLI has the same layout.
+The words are the leaves of the binary parse if there is one, as in the official files; otherwise the text is tokenised.
+Without a pairID the line number is used. MultiNLI has the same layout.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from stelmo.errors import DataError
 from stelmo.store.atomic import new_file
-from stelmo.tasks.splits import ExampleError, Skipped, leaving_out, some
+from stelmo.tasks.reading import ExampleError, Skipped, leaving_out, some
 from stelmo.text.files import LineReader
 from stelmo.text.sentences import tokenize
 
@@ -24,7 +24,7 @@ FILES = {
     "test": ("test.jsonl", "*test*.jsonl"),
 }
 LABELS = ("entailment", "neutral", "contradiction")
-NO_LABEL = "-"  # the annotators did not agree; such pairs are left out by all who report on SNLI
+NO_LABEL = "-"  # the annotators did not agree; results on SNLI always exclude such pairs
 
 Prediction = str
 
@@ -40,7 +40,7 @@ class Example(NamedTuple):
 
 
 def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
-    """The pairs of a file. Those without agreement ("-") are always left out, and counted by `skipped`."""
+    """The pairs of a file. Pairs without agreement ("-") are always skipped, and counted in `skipped`."""
     examples: list[Example] = []
     pairs: set[str] = set()
     for where, line in _lines(path):
@@ -54,7 +54,7 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
 
 
 def read_new(path: Path) -> list[Example]:
-    """Pairs to be labelled: JSON lines as above, whose labels do not matter, or lines of premise, TAB, hypothesis."""
+    """Pairs to be labelled: JSON lines as above, whose labels are ignored, or lines of premise, TAB, hypothesis."""
     pairs: set[str] = set()
     examples = [_new(_unlabelled(line, where), pairs) for where, line in _lines(path)]
     return some(examples, path, "pairs")
@@ -65,14 +65,14 @@ def gold(example: Example) -> Prediction:
 
 
 def write(path: Path, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
-    """A line of pairID and label for each pair."""
+    """One JSON line per pair: its pairID and label."""
     with new_file(path, overwrite=True) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
         for example, label in zip(examples, predictions, strict=True):
             file.write(json.dumps({"pairID": example.pair, "label": label}) + "\n")
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction]:
-    """The label of each example, found by its pairID; other lines do not matter."""
+    """The label of each example, found by its pairID; other lines are ignored."""
     labels = {}
     for where, line in _lines(path):
         row = _object(line, where)
@@ -115,9 +115,9 @@ def _unlabelled(line: str, where: str) -> Example:
 
 
 def _new(example: Example, pairs: set[str]) -> Example:
-    """The example, refused where its pairID was met before: predictions are told apart by it."""
+    """The example; a repeated pairID is an error, because predictions are matched by it."""
     if example.pair in pairs:
-        raise ExampleError(example.where, f"pairID {example.pair} occurs twice", "a pairID of its own for each pair")
+        raise ExampleError(example.where, f"pairID {example.pair} occurs twice", "a different pairID for each pair")
     pairs.add(example.pair)
     return example
 
@@ -147,6 +147,6 @@ def _words(row: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
     return words
 
 
-@lru_cache(maxsize=1024)  # a premise comes with several hypotheses
+@lru_cache(maxsize=1024)  # a premise occurs with several hypotheses
 def _tokenized(text: str) -> tuple[str, ...]:
     return tuple(word for sentence in tokenize(text) for word in sentence)

@@ -3,8 +3,8 @@
 {"version": "1.1", "data": [{"title": "…", "paragraphs": [{"context": "…", "qas": [
     {"id": "…", "question": "…", "answers": [{"text": "…", "answer_start": 17}]}]}]}]}
 
-An answer is a stretch of characters; a model points at tokens. Where an answer begins or ends inside a token, the
-tokens that cover it stand for it (`unaligned` counts these); scores always use the answer's own characters.
+An answer is a span of characters; a model predicts a span of tokens. If an answer begins or ends inside a token, it is
+represented by the tokens that cover it (`unaligned` counts these); scores always use the answer's own characters.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from stelmo.errors import DataError
 from stelmo.store.atomic import new_file
-from stelmo.tasks.splits import ExampleError, Skipped, leaving_out, some
+from stelmo.tasks.reading import ExampleError, Skipped, leaving_out, some
 from stelmo.text.files import LineReader
 from stelmo.text.sentences import tokenize, tokenize_text
 
@@ -29,7 +29,7 @@ Prediction = str
 
 
 class Passage(NamedTuple):
-    """A paragraph; token i is `text[starts[i]:ends[i]]`. The questions about it share one object."""
+    """A paragraph; token i is `text[starts[i]:ends[i]]`. All questions about it share one object."""
 
     text: str
     tokens: tuple[str, ...]
@@ -50,7 +50,7 @@ class Answer(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A question about a passage, and the answers people gave: one in training, several in evaluation."""
+    """A question about a passage, and the annotators' answers: one in training, several in evaluation."""
 
     id: str
     passage: Passage
@@ -73,7 +73,7 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
 
 
 def read_new(path: Path) -> list[Example]:
-    """Questions to be answered: SQuAD's JSON, whose answers do not matter, or JSON lines of context and question."""
+    """Questions to be answered: SQuAD's JSON, whose answers are ignored, or JSON lines of context and question."""
     lines = _lines(path)
     examples = _of_lines(lines, path) if _is_json_lines(lines) else _of_articles(lines, path)
     ids: set[str] = set()
@@ -94,14 +94,14 @@ def unaligned(examples: Sequence[Example]) -> int:
 
 
 def write(path: Path, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
-    """One JSON object, question id → answer, as the official script takes it."""
+    """One JSON object, question id → answer, the format of the official script."""
     answers = {example.id: text for example, text in zip(examples, predictions, strict=True)}
     with new_file(path, overwrite=True) as draft:
         draft.write_text(json.dumps(answers, indent=0) + "\n", encoding="utf-8")
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction]:
-    """The answer to each example, found by its id; other entries do not matter."""
+    """The answer to each example, found by its id; other entries are ignored."""
     answers = _json(_lines(path), path)
     if not isinstance(answers, dict):
         raise DataError(f"{path}: {_kind(answers)}; expected an object, question id → answer")
@@ -120,7 +120,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _json(lines: Sequence[str], path: Path, first: int = 1) -> Any:
-    """The value that the lines make together; `first` is the number of the first of them."""
+    """The JSON value of the joined lines; `first` is the line number of the first."""
     try:
         return json.loads("\n".join(lines))
     except json.JSONDecodeError as error:
@@ -148,7 +148,7 @@ def _field(value: Any, key: str, kind: type, where: str) -> Any:
     return value[key]
 
 
-_KINDS = {dict: "an object", list: "an array", str: "a string", int: "a number", float: "a fraction", bool: "a truth"}
+_KINDS = {dict: "an object", list: "an array", str: "a string", int: "a number", float: "a fraction", bool: "a boolean"}
 
 
 def _kind(value: Any) -> str:
@@ -186,9 +186,9 @@ def _question(row: Any, where: str) -> tuple[str, ...]:
 
 
 def _new(example: Example, ids: set[str]) -> Example:
-    """The example, refused where its id was met before: predictions are told apart by it."""
+    """The example; a repeated id is an error, because predictions are matched by it."""
     if example.id in ids:
-        raise ExampleError(example.where, "the id occurs twice", "an id of its own for each question")
+        raise ExampleError(example.where, "the id occurs twice", "a different id for each question")
     ids.add(example.id)
     return example
 
@@ -198,7 +198,7 @@ def _answer(answer: Any, passage: Passage, where: str) -> Answer:
     found = passage.text[start : start + len(text)] if start >= 0 else ""
     if found != text or not text.strip():
         raise ExampleError(
-            where, f"answer {text!r}, yet the context has {found!r} at character {start}", "the answer's words there"
+            where, f"answer {text!r}, but the context has {found!r} at character {start}", "the answer's text there"
         )
     return Answer(text, *_cover(passage, start + len(text) - len(text.lstrip()), start + len(text.rstrip())))
 
@@ -212,7 +212,7 @@ def _cover(passage: Passage, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_json_lines(lines: Sequence[str]) -> bool:
-    """Whether the first line is an object of its own, and not a whole file of articles."""
+    """Whether the first line is a complete object, and not a whole file of articles."""
     try:
         value = json.loads(next(filter(str.strip, lines), ""))
     except (ValueError, RecursionError):
@@ -221,7 +221,7 @@ def _is_json_lines(lines: Sequence[str]) -> bool:
 
 
 def _of_lines(lines: Sequence[str], path: Path) -> Iterator[Example]:
-    """Without an id, the number of the line stands for it."""
+    """Without an id, the line number is used."""
     passages: dict[str, Passage] = {}
     for number, line in enumerate(lines, start=1):
         if line.strip():

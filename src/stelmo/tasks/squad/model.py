@@ -1,6 +1,6 @@
-"""Question and passage → the words that answer: the reader of Clark and Gardner (2018). Knows no files.
+"""Question and passage → the span that answers it: the network of Clark and Gardner (2018). Knows no files.
 
-B questions, T tokens of the passage, S of the question, D width, H = twice the units of a GRU, K tokens of an answer.
+B questions, T tokens of the passage, S of the question, D width, H = 2 × GRU units, K tokens of an answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,30 +11,35 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from stelmo.config import Positive, Settings, Share
+from stelmo.tasks.inputs import Inputs, WordReader, append_elmo
 from stelmo.tasks.layers import BiRnn, CharCnn, Trilinear, VariationalDropout, characters_of, masked_softmax
 from stelmo.tasks.squad.data import Example, Prediction
-from stelmo.tasks.words import WordReader, enriched
+from stelmo.tasks.task import TaskNetwork
 
 
 class Size(Settings):
-    """Clark and Gardner's settings for SQuAD, with which Peters et al. (2018) ran theirs."""
+    """Clark and Gardner's settings for SQuAD, which Peters et al. (2018) use."""
 
     hidden: Positive = Field(90, description="units of each GRU direction; other layers are twice as wide")
-    dropout: Share = Field(0.2, description="before each GRU and each attention, one mask for a passage")
+    dropout: Share = Field(0.2, description="before each GRU and each attention, one mask per passage")
     character_embedding: Positive = Field(20, description="width of a character's vector")
-    character_filters: Positive = Field(100, description="filters over five characters each")
-    character_minimum: Positive = Field(49, description="how often training has a character that is told apart")
+    character_filters: Positive = Field(100, description="filters, each over five characters")
+    character_minimum: Positive = Field(49, description="occurrences in training below which a character is unknown")
     character_dropout: Share = Field(0.2, description="of the characters' vectors")
     word_characters: Positive = Field(14, description="characters read of a word")
-    answer_tokens: Positive = Field(17, description="tokens of an answer at most")
+    answer_tokens: Positive = Field(17, description="maximum tokens of an answer")
     train_tokens: Positive | None = Field(
-        None, description="tokens read of a passage in training; a question answered behind them teaches nothing"
+        None, description="tokens read of a passage in training; a question answered after them is ignored"
     )
 
 
-# `cpu`: 0.7 s of processor time a step of 32 questions, 0.8 s with ELMo, on a machine that others used too. Of the
-# questions 94 % have their answer in the first 150 tokens.
-SIZES = {"paper": Size(), "cpu": Size(hidden=40, character_embedding=12, character_filters=30, train_tokens=150)}
+# CPU time per step of 32 questions without and with ELMo, on a shared machine: `cpu` 0.7 and 0.8 s, `workstation` 0.9
+# and 1.1 s. 94 % of the questions have their answer in the first 150 tokens.
+SIZES = {
+    "paper": Size(),
+    "cpu": Size(hidden=40, character_embedding=12, character_filters=30, train_tokens=150),
+    "workstation": Size(hidden=60, character_embedding=16, character_filters=50, train_tokens=200),
+}
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {
         "optimizer": "adadelta", "lr": 1.0, "batch": 45, "epochs": 24, "patience": None, "clip": None,
@@ -44,6 +49,10 @@ RECIPES: dict[str, dict[str, Any]] = {
         "optimizer": "adam", "lr": 2e-3, "batch": 32, "epochs": 3, "patience": None, "clip": 5.0,
         "train_examples": 4_000, "dev_examples": 500,
     },
+    "workstation": {
+        "optimizer": "adam", "lr": 1e-3, "batch": 32, "steps": 4_000, "evaluate_every": 500, "patience": 4,
+        "plateau": 1, "clip": 5.0, "dev_examples": 2_000,
+    },
 }  # fmt: skip
 ELMO: dict[str, Any] = {"placement": "both", "l2": 0.0, "dropout": 0.5, "layer_norm": False}
 METRIC = "f1"
@@ -51,19 +60,19 @@ FILTER_WIDTH = 5
 
 
 def sentences(example: Example) -> list[tuple[str, ...]]:
-    """ELMo reads the passage as one sequence, so that a pronoun's vector knows the sentence before."""
+    """ELMo reads the passage as one sequence, so that a pronoun's vector depends on the previous sentence."""
     return [example.passage.tokens, example.question]
 
 
 def inventory(examples: Sequence[Example], size: Size) -> dict[str, list[str]]:
-    """Each passage counts once, however many questions are about it."""
+    """Each passage is counted once, however many questions are about it."""
     passages = {id(example.passage): example.passage.tokens for example in examples}
     seen = [*passages.values(), *(example.question for example in examples)]
     return {"characters": characters_of(seen, size.character_minimum)}
 
 
 class BiAttention(nn.Module):
-    """What the question has for each word of the passage, and what of the passage the question asks for."""
+    """Attention from each passage word to the question, and from the question to the passage (Seo et al. 2017)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -72,14 +81,14 @@ class BiAttention(nn.Module):
     def forward(self, p_BTD: Tensor, p_mask_BT: Tensor, q_BSD: Tensor, q_mask_BS: Tensor) -> Tensor:
         """(B, T, 4D)"""
         scores_BTS = self.likeness(p_BTD, q_BSD)
-        asked_BTD = masked_softmax(scores_BTS, q_mask_BS[:, None]) @ q_BSD
+        question_BTD = masked_softmax(scores_BTS, q_mask_BS[:, None]) @ q_BSD
         best_BT = scores_BTS.masked_fill(~q_mask_BS[:, None], torch.finfo(scores_BTS.dtype).min).amax(2)
-        gist_B1D = masked_softmax(best_BT, p_mask_BT)[:, None] @ p_BTD
-        return torch.cat([p_BTD, asked_BTD, p_BTD * asked_BTD, gist_B1D * asked_BTD], -1)
+        passage_B1D = masked_softmax(best_BT, p_mask_BT)[:, None] @ p_BTD
+        return torch.cat([p_BTD, question_BTD, p_BTD * question_BTD, passage_B1D * question_BTD], -1)
 
 
 class SelfAttention(nn.Module):
-    """What the rest of the passage has for each of its words."""
+    """Attention from each passage word to all other words of the passage."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -88,12 +97,12 @@ class SelfAttention(nn.Module):
     def forward(self, p_BTD: Tensor, mask_BT: Tensor) -> Tensor:
         """(B, T, 3D)"""
         itself_TT = torch.eye(p_BTD.shape[1], dtype=torch.bool, device=p_BTD.device)
-        rest_BTD = masked_softmax(self.likeness(p_BTD, p_BTD), mask_BT[:, None] & ~itself_TT) @ p_BTD
-        return torch.cat([p_BTD, rest_BTD, p_BTD * rest_BTD], -1)
+        other_BTD = masked_softmax(self.likeness(p_BTD, p_BTD), mask_BT[:, None] & ~itself_TT) @ p_BTD
+        return torch.cat([p_BTD, other_BTD, p_BTD * other_BTD], -1)
 
 
-class Reader(nn.Module):
-    """Reads both texts, then the passage in the light of the question, then in its own light; points at two words."""
+class Reader(TaskNetwork[Example, Prediction]):
+    """Encodes both texts, attends from passage to question and to itself, predicts the answer's two ends."""
 
     def __init__(self, words: WordReader, inventory: Mapping[str, list[str]], size: Size) -> None:
         super().__init__()
@@ -114,11 +123,11 @@ class Reader(nn.Module):
         self.self_merged = nn.Sequential(nn.Linear(self.self_attention.width, wide), nn.ReLU())
         self.start_reader = BiRnn(wide, size.hidden, kind="gru")
         self.end_reader = BiRnn(2 * wide, size.hidden, kind="gru")
-        # A bias would raise all tokens alike.
+        # A bias would change all tokens' scores equally.
         self.start, self.end = nn.Linear(wide, 1, bias=False), nn.Linear(wide, 1, bias=False)
 
     def loss(self, examples: Sequence[Example]) -> Tensor:
-        """Of the first answer's two ends; the mean over the questions whose answer is in what was read."""
+        """Cross-entropy of the first answer's ends; the mean over questions whose answer lies in the tokens read."""
         start_BT, end_BT = self(examples, self.size.train_tokens)
         tokens, ends = start_BT.shape[1], [(e.answers[0].first, e.answers[0].last) for e in examples]
         rows = [row for row, (_, last) in enumerate(ends) if last < tokens]
@@ -130,13 +139,13 @@ class Reader(nn.Module):
         return (losses[0] + losses[1]) / max(1, len(rows))
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
-        """Passages are read whole, whatever was cut in training."""
+        """Passages are read completely, also if they are truncated in training."""
         start_BT, end_BT = self(examples, None)
         spans = best_spans(start_BT, end_BT, self.size.answer_tokens)
         return [example.passage.between(*span) for example, span in zip(examples, spans, strict=True)]
 
     def forward(self, examples: Sequence[Example], longest: int | None) -> tuple[Tensor, Tensor]:
-        """How well an answer starts and ends at each token, (B, T) each; the lowest number where there is none."""
+        """Scores of an answer's start and end at each token, (B, T) each; the lowest number at padding."""
         p_BTD, p_mask_BT = self._encoded([example.passage.tokens for example in examples], longest)
         q_BSD, q_mask_BS = self._encoded([example.question for example in examples], None)
         drop = self.dropout
@@ -146,29 +155,27 @@ class Reader(nn.Module):
         start_BTH = self.start_reader(drop(p_BTH), p_mask_BT)
         end_BTH = self.end_reader(drop(torch.cat([p_BTH, start_BTH], -1)), p_mask_BT)
         ends = ((self.start, start_BTH), (self.end, end_BTH))
-        start_BT, end_BT = (_masked(score(h_BTH).squeeze(2), p_mask_BT) for score, h_BTH in ends)
+        start_BT, end_BT = (
+            score(h_BTH).squeeze(2).masked_fill(~p_mask_BT, torch.finfo(h_BTH.dtype).min) for score, h_BTH in ends
+        )
         return start_BT, end_BT
 
     def _encoded(self, sentences: Sequence[Sequence[str]], longest: int | None) -> tuple[Tensor, Tensor]:
-        """One encoder for both texts. ELMo's vectors are those of the whole passage, also where it is cut."""
-        read = self.words(sentences)
-        elmo_BTE = None if read.elmo_BTE is None else read.elmo_BTE[:, :longest]
-        read = read._replace(x_BTD=read.x_BTD[:, :longest], mask_BT=read.mask_BT[:, :longest], elmo_BTE=elmo_BTE)
+        """One encoder for both texts. ELMo's vectors are computed on the whole passage before it is truncated."""
+        inputs: Inputs = self.words(sentences)
+        elmo_BTE = None if inputs.elmo_BTE is None else inputs.elmo_BTE[:, :longest]
+        inputs = Inputs(inputs.x_BTD[:, :longest], inputs.mask_BT[:, :longest], elmo_BTE)
         characters_BTF = self.characters([sentence[:longest] for sentence in sentences])
-        x_BTD = self.dropout(torch.cat([read.x_BTD, characters_BTF], -1))
-        return enriched(self.encoder(x_BTD, read.mask_BT), read), read.mask_BT
+        x_BTD = self.dropout(torch.cat([inputs.x_BTD, characters_BTF], -1))
+        return append_elmo(self.encoder(x_BTD, inputs.mask_BT), inputs), inputs.mask_BT
 
 
 def best_spans(start_BT: Tensor, end_BT: Tensor, longest: int) -> list[tuple[int, int]]:
-    """The first and the last token of the likeliest answer of at most `longest` tokens."""
-    behind_BTK = nn.functional.pad(end_BT, (0, longest - 1), value=float("-inf")).unfold(1, longest, 1)
-    best_B = (start_BT[:, :, None] + behind_BTK).flatten(1).argmax(1)
-    firsts_B, further_B = best_B // longest, best_B % longest
-    return list(zip(firsts_B.tolist(), (firsts_B + further_B).tolist(), strict=True))
-
-
-def _masked(scores_BT: Tensor, mask_BT: Tensor) -> Tensor:
-    return scores_BT.masked_fill(~mask_BT, torch.finfo(scores_BT.dtype).min)
+    """The first and the last token of the highest-scoring answer of at most `longest` tokens."""
+    ends_BTK = nn.functional.pad(end_BT, (0, longest - 1), value=float("-inf")).unfold(1, longest, 1)
+    best_B = (start_BT[:, :, None] + ends_BTK).flatten(1).argmax(1)
+    firsts_B, offset_B = best_B // longest, best_B % longest
+    return list(zip(firsts_B.tolist(), (firsts_B + offset_B).tolist(), strict=True))
 
 
 Net = Reader

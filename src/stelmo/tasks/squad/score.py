@@ -1,7 +1,7 @@
 """Answers → exact match and F1, as the official script of SQuAD 1.1 counts them. Knows no files.
 
-A question has several gold answers; the best match counts. Like the script, an answer of nothing but articles and
-punctuation can match exactly, but has no words to share: its F1 is 0.
+A question has several gold answers; the best match counts. As in the script, an answer that consists of articles and
+punctuation only can match exactly, but its F1 is 0, because it has no words in common with anything.
 """
 
 import re
@@ -19,19 +19,19 @@ def score(predictions: Sequence[str], examples: Sequence[Example]) -> dict[str, 
     """Means over the questions, in percent."""
     f1 = exact = 0.0
     for prediction, example in zip(predictions, examples, strict=True):
-        golds = [words(answer.text) for answer in example.answers]
-        found = words(prediction)
+        golds = [normalised(answer.text) for answer in example.answers]
+        found = normalised(prediction)
         f1 += max(overlap(found, gold) for gold in golds)
         exact += found in golds
     return {"f1": 100.0 * f1 / len(examples), "exact match": 100.0 * exact / len(examples)}
 
 
-def words(answer: str) -> list[str]:
+def normalised(answer: str) -> list[str]:
     """The words that count: lower-cased, without ASCII punctuation, then without articles."""
     return _ARTICLE.sub(" ", answer.lower().translate(_PUNCTUATION)).split()
 
 
 def overlap(found: list[str], gold: list[str]) -> float:
-    """F1 of two bags of words: 2PR/(P+R), which is 2·shared/(found + gold)."""
+    """F1 of two bags of words: 2PR/(P+R), which equals 2·shared/(found + gold)."""
     shared = (Counter(found) & Counter(gold)).total()
     return 2.0 * shared / (len(found) + len(gold)) if shared else 0.0

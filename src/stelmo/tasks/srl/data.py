@@ -1,13 +1,13 @@
 """Predicates and their arguments: PropBank JSON lines, CoNLL columns ↔ words with BIO tags. Knows no model.
 
 JSON lines    {"words": […], "frames": [{"predicate": 3, "lemma": "come", "tags": ["B-ARG1", "B-V", …]}, …]}
-PropBank      sentence, number, word, tag, parse, lemma, sense, then a column for each frame
+PropBank      sentence, number, word, tag, parse, lemma, sense, then one column per frame
 CoNLL-2012    document, part, number, word, tag, parse, lemma, frameset, sense, speaker, entity, a column for each
               frame, coreference; a file, or a folder of OntoNotes with *gold_conll files
-no tags       {"words": […], "predicates": [3, …]}, or a sentence a line: Kim *said* we *won* .
-predictions   "props" as srl-eval.pl reads them: target or "-", brackets; a block for each frame
+no tags       {"words": […], "predicates": [3, …]}, or one sentence per line: Kim *said* we *won* .
+predictions   the "props" format of srl-eval.pl: target or "-", brackets; one block per frame
 
-Every frame is an example of its own; a sentence without frames is none. In a column, "(ARG0*" opens, "*)" closes.
+Each frame is one example; a sentence without frames gives none. In a column, "(ARG0*" opens a role, "*)" closes it.
 """
 
 import json
@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 
 from stelmo.errors import DataError
 from stelmo.store.atomic import new_file
-from stelmo.tasks.columns import Row, blocks, expect_width, filled
+from stelmo.tasks.reading import ExampleError, Row, Skipped, blocks, expect_width, files, filled, leaving_out, some
 from stelmo.tasks.spans import Span, bio, first_not_bio, is_tag, spans
-from stelmo.tasks.splits import ExampleError, Skipped, files, leaving_out, some
 from stelmo.tasks.srl import untagged
 from stelmo.text.files import LineReader
 
@@ -31,7 +30,7 @@ FILES = {
     "test": ("test.jsonl", "test.conll", "test*gold_conll", "*test*.jsonl", "*test*conll", "test"),
 }
 
-Prediction = tuple[str, ...]  # a BIO tag a word
+Prediction = tuple[str, ...]  # one BIO tag per word
 
 
 class Example(NamedTuple):
@@ -54,7 +53,7 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
 
 
 def read_new(path: Path) -> list[Example]:
-    """Frames to be tagged: without tags, or as above, where the tags do not matter."""
+    """Frames to be tagged: without tags, or in the formats above, whose tags are ignored."""
     if _is_columns(path):
         return [_to_be_tagged(*example[:3], example.where) for example in read(path)]
     return some([_to_be_tagged(*frame) for frame in untagged.frames(path)], path, "frames")
@@ -103,17 +102,15 @@ def _sentence(line: str, where: str) -> tuple[tuple[str, ...], list[Any]]:
     except (ValueError, RecursionError) as error:
         raise ExampleError(where, f"not JSON ({error})", "a JSON object on each line") from error
     match value:
-        case {"words": [_, *_] as words, "frames": list(frames)} if all(map(_is_word, words)):
+        case {"words": [_, *_] as words, "frames": list(frames)} if all(
+            isinstance(word, str) and word for word in words
+        ):
             return tuple(words), frames
     raise ExampleError(
         where,
         "no lists of words and frames",
         '{"words": [strings that are not empty], "frames": [objects]}',
     )
-
-
-def _is_word(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
 
 
 def _example_of_json(words: tuple[str, ...], frame: Any, where: str) -> Example:
@@ -135,7 +132,7 @@ def _check(words: tuple[str, ...], predicate: int, tags: list[Any], where: str) 
         if not (isinstance(tag, str) and is_tag(tag)):
             raise ExampleError(where, f"the tag {tag!r}", "O, or B- or I- and a role")
     if (wrong := first_not_bio(tags)) is not None:
-        raise ExampleError(where, f"{tags[wrong]} of word {wrong} goes on with nothing", "B- where a role begins (BIO)")
+        raise ExampleError(where, f"{tags[wrong]} of word {wrong} continues no role", "B- where a role begins (BIO)")
     if tags[predicate] != "B-V":
         raise ExampleError(where, f"{tags[predicate]} at the predicate, word {predicate}", "B-V there")
 
@@ -144,7 +141,7 @@ def _check(words: tuple[str, ...], predicate: int, tags: list[Any], where: str) 
 
 
 class Layout(NamedTuple):
-    """Columns from 0; those of the frames begin at `frames`, and `after` columns follow them."""
+    """Column numbers, from 0; those of the frames begin at `frames`, and `after` columns follow them."""
 
     name: str
     number: int
@@ -174,7 +171,7 @@ def _from_columns(path: Path, skipped: Skipped | None) -> Iterator[Example]:
 
 
 def _layout(rows: list[Row]) -> Layout:
-    """The layout whose place for word numbers holds 0, 1, 2 …"""
+    """The layout whose number column holds 0, 1, 2 …"""
     for layout in LAYOUTS:
         if all(_fits(row, index, layout) for index, row in enumerate(rows)):
             return layout
@@ -213,7 +210,7 @@ _BRACKET = re.compile(r"(?:\(([^()*\s]+))?\*(\))?")  # "(ARG0*", "*", "*)", "(AR
 
 
 def _roles(rows: list[Row], column: int) -> list[Span]:
-    """The spans between the brackets of a column. They neither nest nor cross: BIO could not say so."""
+    """The spans between the brackets of a column. They neither nest nor cross, which BIO could not express."""
     found: list[Span] = []
     opened: Span | None = None
     for index, row in enumerate(rows):
@@ -237,7 +234,7 @@ def _bracket(row: Row, column: int) -> tuple[str | None, bool]:
     match = _BRACKET.fullmatch(row.fields[column])
     if match is None:
         found = f"{row.fields[column]!r} in column {column + 1}"
-        raise ExampleError(row.where, found, "(ROLE*, *, *) or (ROLE*), for the roles of one predicate do not nest")
+        raise ExampleError(row.where, found, "(ROLE*, *, *) or (ROLE*): the roles of one predicate do not nest")
     return match[1], match[2] is not None
 
 
@@ -245,7 +242,7 @@ def _bracket(row: Row, column: int) -> tuple[str | None, bool]:
 
 
 def write(path: Path, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
-    """srl-eval.pl compares two such files; the one of the gold tags is written with `gold`."""
+    """srl-eval.pl compares two such files; write the one with gold tags by passing `gold` predictions."""
     with new_file(path, overwrite=True) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
         for example, prediction in zip(examples, predictions, strict=True):
             for target, bracket in zip(_targets(example), _brackets(prediction), strict=True):
@@ -256,7 +253,7 @@ def write(path: Path, examples: Sequence[Example], predictions: Sequence[Predict
 def _targets(example: Example) -> list[str]:
     targets = ["-"] * len(example.words)
     name = re.sub(r"[\s\ufeff]", "_", example.lemma or example.words[example.predicate])
-    targets[example.predicate] = name if name.strip("-") else "_"  # "-" would mean that no predicate is here
+    targets[example.predicate] = name if name.strip("-") else "_"  # "-" means that this word is not the predicate
     return targets
 
 
@@ -271,7 +268,7 @@ def _brackets(tags: Prediction) -> list[str]:
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction]:
     frames = list(blocks(path, comment=lambda row: False))
     if len(frames) != len(examples):
-        raise DataError(f"{path}: {len(frames)} frames; expected {len(examples)}, those of the data predicted on")
+        raise DataError(f"{path}: {len(frames)} frames; expected {len(examples)}, the same as in the data")
     return [_prediction(rows, example) for rows, example in zip(frames, examples, strict=True)]
 
 
@@ -279,5 +276,5 @@ def _prediction(rows: list[Row], example: Example) -> Prediction:
     for row in rows:
         expect_width(row, 2, "predictions (target, roles)")
     if [row.fields[0] for row in rows] != _targets(example):
-        raise DataError(f"{rows[0].where}: targets unlike {example.where}; expected those of the data predicted on")
+        raise DataError(f"{rows[0].where}: targets differ from {example.where}; expected those of the data")
     return tuple(bio(_roles(rows, 1), len(rows)))

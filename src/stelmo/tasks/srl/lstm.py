@@ -1,13 +1,13 @@
-"""Vectors of words → vectors in context, by the alternating highway LSTM of He et al. (2017). Knows no task.
+"""Word vectors → contextual vectors: the alternating highway LSTM of He et al. (2017). Knows no task.
 
-The first layer reads a sentence forwards, the second backwards, and so on. With h and c of the step before:
+The first layer reads a sentence forwards, the second backwards, and so on. With h and c of the previous step:
 
     i, f, o, r = σ(x W + h U + b)      j = tanh(x W + h U + b)      p = x W + b
     c' = f ⊙ c + i ⊙ j
     h' = z ⊙ (r ⊙ o ⊙ tanh(c') + (1 − r) ⊙ p)
 
-r is the highway's gate, and z the recurrent dropout: one mask for all steps of a sentence. Sentences stand longest
-first and are packed: a step holds the rows that are that long, so there is no padding to compute.
+r is the highway gate, and z the recurrent dropout: one mask for all steps of a sentence. Sentences are sorted, longest
+first, and packed: a step holds only the sentences that are long enough, so no padding is computed.
 B sentences, T tokens, N packed tokens, n rows of a step, D width, H hidden units.
 """
 
@@ -25,16 +25,16 @@ _aten = torch.ops.aten
 
 
 class Packing(NamedTuple):
-    """Where the tokens of a batch stand when its steps lie one behind the other."""
+    """Positions of a batch's tokens when its steps are stored one after another."""
 
-    sizes: list[int]  # rows of each step; they never grow
-    rows_N: Tensor  # of (B · T), for each packed token
+    sizes: list[int]  # rows of each step, in decreasing order
+    rows_N: Tensor  # position in (B · T) of each packed token
     mirror_N: Tensor  # the token as far from its sentence's end as this one is from the start
-    before_N: Tensor  # the token one step earlier, for those behind the first step
+    before_N: Tensor  # the token one step earlier, for tokens after the first step
 
 
 def packing(mask_BT: Tensor) -> Packing:
-    """Tokens stand at the front of their rows."""
+    """Tokens must be at the start of their rows, padding at the end."""
     lengths_B, order_B = lengths(mask_BT).sort(descending=True, stable=True)
     step_N, rank_N = mask_BT[order_B].t().nonzero(as_tuple=True)
     sizes = [size for size in mask_BT.sum(0).tolist() if size]
@@ -49,7 +49,7 @@ def packing(mask_BT: Tensor) -> Packing:
 
 
 class HighwayLayer(nn.Module):
-    """The columns of kernel, state and bias are i, f, o, r, j, and of kernel and bias p as the last."""
+    """The columns of kernel, state and bias are i, f, o, r, j; kernel and bias have p as the last."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class HighwayLayer(nn.Module):
         self.state = nn.Parameter(_orthogonal(hidden, hidden, 5))
         self.bias = nn.Parameter(torch.zeros(6 * hidden))
         with torch.no_grad():
-            self.bias[hidden : 2 * hidden] = 1.0  # a cell that forgets at once learns nothing of long sentences
+            self.bias[hidden : 2 * hidden] = 1.0  # with a low forget gate, long sentences have no gradient at the start
 
     def forward(self, x_ND: Tensor, packed: Packing, keep_BH: Tensor | None) -> Tensor:
         """(N, H)"""
@@ -92,11 +92,11 @@ class AlternatingLstm(nn.Module):
         return like.new_empty(rows, self.hidden).bernoulli_(1 - self.dropout).div_(1 - self.dropout)
 
 
-# One layer, and its way back: fewer operations than autograd would record, for a step's are too small to be quick.
+# One layer and its backward pass, by hand: autograd would record many operations that are too small to be fast.
 
 
 class _Tape(NamedTuple):
-    """What a layer leaves for the way back; the gates are activated, and overwritten there by their gradients."""
+    """What a layer stores for the backward pass, which overwrites the activated gates with their gradients."""
 
     gates_N6H: Tensor
     h_NH: Tensor
@@ -106,7 +106,7 @@ class _Tape(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """Its tokens, and the same sentences' tokens one step earlier; at the first step there are none."""
+    """The tokens of a step, and the same sentences' tokens one step earlier; None at the first step."""
 
     now: slice
     before: slice | None
@@ -158,14 +158,14 @@ class _Highway(torch.autograd.Function):
             _cells_back(tape, step, dh_NH[step.now], dc_BH)
             if step.before:
                 dh_NH[step.before].addmm_(tape.gates_N6H[step.now, :stateful], state_H5H.t())
-        # Each weight's gradient is one large product over all steps.
+        # The gradient of each weight is one large product over all steps.
         gates_N6H = tape.gates_N6H
         dstate_H5H = tape.h_NH[before_N].t() @ gates_N6H[ctx.sizes[0] :, :stateful]
         return gates_N6H @ kernel_D6H.t(), x_ND.t() @ gates_N6H, dstate_H5H, gates_N6H.sum(0), None, None, None
 
 
 def _cells(tape: _Tape, step: _Step) -> None:
-    """Gates before activation → c, h; without the dropout."""
+    """Gates before activation → c, h; without dropout."""
     gates_n6H, c_nH = tape.gates_N6H[step.now], tape.c_NH[step.now]
     i, f, o, r, j, p = gates_n6H.chunk(6, 1)
     gates_n6H[:, : 4 * i.shape[1]].sigmoid_()
@@ -178,7 +178,7 @@ def _cells(tape: _Tape, step: _Step) -> None:
 
 
 def _cells_back(tape: _Tape, step: _Step, dh_nH: Tensor, dc_BH: Tensor) -> None:
-    """The gradient of h → those of the gates, in their place; that of c is carried along."""
+    """The gradient of h → the gradients of the gates, in place; the gradient of c is accumulated in dc_BH."""
     i, f, o, r, j, p = tape.gates_N6H[step.now].chunk(6, 1)
     tanh_nH, dc_nH = tape.tanh_NH[step.now], dc_BH[: len(i)]
     dr_nH = torch.sub(tape.m_NH[step.now], p).mul_(dh_nH)

@@ -1,18 +1,18 @@
-"""Predicted BIO tags → the figures of CoNLL-2005's srl-eval.pl, in percent. Knows no files."""
+"""Predicted BIO tags → the scores of CoNLL-2005's srl-eval.pl, in percent. Knows no files."""
 
 from collections.abc import Sequence
 
 from stelmo.tasks.spans import Tally, spans
 from stelmo.tasks.srl.data import Example, Prediction
 
-Argument = tuple[str, tuple[tuple[int, int], ...]]  # its role, and the tokens start … end-1 of its pieces
+Argument = tuple[str, tuple[tuple[int, int], ...]]  # its role, and (start, end) of its pieces, end exclusive
 
 
 def score(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:
-    """F1 over arguments whose role and pieces are all right; precision; recall; predicates without any mistake.
+    """F1 over arguments whose role and pieces are all correct; precision; recall; predicates without any mistake.
 
-    As in the official script V is not counted (the predicate is given), and C-X is a further piece of the X before it.
-    A metric that takes C-X for a role of its own, as AllenNLP's in training, gives slightly other figures.
+    As in the official script, V is not counted (the predicate is given), and C-X is a further piece of the preceding X.
+    A metric that counts C-X as a separate role, as AllenNLP's does in training, gives slightly different scores.
     """
     tally, perfect = Tally(), 0
     for prediction, example in zip(predictions, examples, strict=True):
@@ -24,7 +24,7 @@ def score(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dic
 
 
 def arguments(tags: Sequence[str]) -> set[Argument]:
-    """C-X continues the last X; without one it is an X itself. R-X is a role of its own. V and C-V are left out."""
+    """C-X continues the last X; without one it is an X. R-X is a separate role. V and C-V are left out."""
     found: list[Argument] = []
     last: dict[str, int] = {}
     for start, end, label in spans(tags):

@@ -1,7 +1,7 @@
-"""Text that nobody has tagged → words and a predicate each. Knows no tags.
+"""Text without tags → words and a predicate for each frame. Knows no tags.
 
 JSON lines    {"words": ["Kim", "left"], "predicates": [1]}; with "frames" that have a "predicate" as well
-a line each   Kim *said* we *won* .
+text          Kim *said* we *won* .
 """
 
 import json
@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stelmo.tasks import plain
-from stelmo.tasks.splits import ExampleError
+from stelmo.tasks.reading import ExampleError, tokens_of
 from stelmo.text.files import LineReader
 
 _MARKED = re.compile(r"\*([^\s*]+)\*")
@@ -45,7 +44,7 @@ def _of_json(line: str, where: str) -> Iterator[Frame]:
         case _:
             raise ExampleError(where, "no lists of words and predicates", '{"words": […], "predicates": [3, …]}')
     if not all(isinstance(word, str) and word for word in words):
-        raise ExampleError(where, "a word that is empty or no string", "strings that are not empty")
+        raise ExampleError(where, "a word that is empty or not a string", "strings that are not empty")
     for predicate, lemma in found:
         if type(predicate) is not int or not 0 <= predicate < len(words):
             raise ExampleError(where, f"the predicate {predicate!r}", f"the position of a word, 0 to {len(words) - 1}")
@@ -64,15 +63,15 @@ def _of_text(line: str, where: str) -> Iterator[Frame]:
     if not _MARKED.search(line):
         raise ExampleError(where, "no predicate is marked", "one or more in asterisks, as in: Kim *said* we *won* .")
     text = _MARKED.sub(r"\1", line)
-    words = plain.words(text)
+    words = tokens_of(text)
     ends = list(_ends(text, words))
     for number, match in enumerate(_MARKED.finditer(line)):
-        start = match.start() - 2 * number  # two asterisks of each mark before it are gone
+        start = match.start() - 2 * number  # the two asterisks of each earlier mark are removed
         yield Frame(words, next(place for place, end in enumerate(ends) if end > start), "", where)
 
 
 def _ends(text: str, words: tuple[str, ...]) -> Iterator[int]:
-    """Where each word ends in the text it comes from."""
+    """The position in the text where each word ends."""
     end = 0
     for word in words:
         end = text.index(word, end) + len(word)

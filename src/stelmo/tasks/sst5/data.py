@@ -1,8 +1,8 @@
 """Sentiment trees ↔ phrases with a label from 0 (very negative) to 4 (very positive). Knows no model.
 
-trees         (3 (2 It) (4 (4 works) (2 .))), a tree a line: a label, then one word or the phrases below
-text          a sentence a line, to be labelled
-predictions   a label a line
+trees         (3 (2 It) (4 (4 works) (2 .))), one tree per line: a label, then one word or the phrases below it
+text          one sentence per line, to be labelled
+predictions   one label per line
 """
 
 import re
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from stelmo.errors import DataError
 from stelmo.store.atomic import new_file
-from stelmo.tasks import plain
-from stelmo.tasks.splits import ExampleError, Skipped, leaving_out, some
+from stelmo.tasks import reading
+from stelmo.tasks.reading import ExampleError, Skipped, leaving_out, some
 from stelmo.text.files import LineReader
 
 FILES = {
@@ -23,7 +23,7 @@ FILES = {
 }
 LABELS = ("0", "1", "2", "3", "4")
 NEUTRAL = 2
-SHORTEST_PHRASE = 4  # words of a part of a sentence to learn from, as for CoVe
+SHORTEST_PHRASE = 4  # words of a phrase that is used for training, as for CoVe
 
 Prediction = int
 
@@ -39,7 +39,7 @@ def gold(example: Example) -> Prediction:
 
 
 def read(path: Path, skipped: Skipped | None = None, *, subtrees: bool = False, shortest: int = 1) -> list[Example]:
-    """A sentence for each tree, with the label of its root; with `subtrees` its phrases of `shortest` words, too."""
+    """One sentence per tree, with its root's label; with `subtrees` also phrases of at least `shortest` words."""
     examples: list[Example] = []
     for number, line in _lines(path):
         with leaving_out(skipped):
@@ -50,16 +50,16 @@ def read(path: Path, skipped: Skipped | None = None, *, subtrees: bool = False, 
 
 
 def read_train(path: Path, skipped: Skipped | None = None) -> list[Example]:
-    """What the paper trains on: sentences, however short, and their longer phrases."""
+    """The paper's training data: sentences of any length, and their phrases of four or more words."""
     return read(path, skipped, subtrees=True, shortest=SHORTEST_PHRASE)
 
 
 def read_new(path: Path) -> list[Example]:
-    """Sentences to be labelled, one a line; of trees, the words alone."""
+    """Sentences to be labelled: one per line, or trees, whose labels are ignored."""
     lines = list(_lines(path))
-    if plain.most(_LOOKS_LIKE_A_TREE.match(line) is not None for _, line in lines):
+    if reading.most(_LOOKS_LIKE_A_TREE.match(line) is not None for _, line in lines):
         return [example._replace(label=NEUTRAL) for example in read(path)]
-    examples = [Example(plain.words(line), NEUTRAL, f"{path}:{number}") for number, line in lines]
+    examples = [Example(reading.tokens_of(line), NEUTRAL, f"{path}:{number}") for number, line in lines]
     return some(examples, path, "sentences")
 
 
@@ -71,7 +71,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         yield from ((number, line) for number, line in reader if line.strip())
 
 
-# A tree: no recursion, for trees may be deeper than Python's stack
+# Parsing a tree, without recursion: trees may be deeper than Python's stack
 
 
 class _Phrase(NamedTuple):
@@ -80,23 +80,25 @@ class _Phrase(NamedTuple):
     label: int
 
 
-# A word with its label, a label before phrases, an end, or a word that has no label. Only spaces and tabs part words:
-# "8\xa01/2" is one.
+# A word with its label, a label before phrases, an end, or a word that has no label. Only spaces and tabs separate
+# words: "8\xa01/2" is one word.
 _TOKEN = re.compile(
     r"\([ \t]*(?P<label>[^ \t()]*)(?:[ \t]+(?P<word>[^ \t()]+)[ \t]*\))?|(?P<close>\))|(?P<stray>[^ \t()]+)"
 )
 
 
 def _parse(line: str, where: str) -> tuple[list[str], list[_Phrase]]:
-    """The words, and the phrases in the order in which they open: the whole sentence first."""
+    """The words, and the phrases in the order of their opening brackets: the whole sentence first."""
     words: list[str] = []
     phrases: list[_Phrase] = []
     opened: list[int] = []
     for token in _TOKEN.finditer(line):
         _refuse_misplaced(token, inside=bool(opened), begun=bool(phrases), where=where)
         if token["close"]:
-            index = opened.pop()
-            phrases[index] = _closed(phrases[index], len(words), where)
+            phrase = phrases[index := opened.pop()]
+            if phrase.start == len(words):
+                raise ExampleError(where, f"an empty phrase labelled {phrase.label}", "a word or phrases in it")
+            phrases[index] = phrase._replace(end=len(words))
             continue
         phrases.append(_Phrase(len(words), len(words) + 1, _label(token["label"], where)))
         if token["word"]:
@@ -117,12 +119,6 @@ def _refuse_misplaced(token: re.Match[str], *, inside: bool, begun: bool, where:
         raise ExampleError(where, f"{token[0]!r} outside the tree", "one tree on each line")
 
 
-def _closed(phrase: _Phrase, end: int, where: str) -> _Phrase:
-    if phrase.start == end:
-        raise ExampleError(where, f"nothing in a phrase labelled {phrase.label}", "a word or phrases in it")
-    return phrase._replace(end=end)
-
-
 def _label(text: str, where: str) -> int:
     if text not in LABELS:
         raise ExampleError(where, f"the label {text!r}", "0, 1, 2, 3 or 4")
@@ -133,7 +129,7 @@ _ESCAPED = {"-LRB-": "(", "-RRB-": ")"}
 
 
 def _unescaped(word: str) -> str:
-    """What a tree cannot hold is written otherwise in it; a model has read "(" and "/" in its texts."""
+    """Undo the escapes of the tree format: the biLM was trained on text with "(" and "/"."""
     return _ESCAPED.get(word, word).replace("\\/", "/").replace("\\*", "*")
 
 

@@ -5,7 +5,7 @@ from shared import DATA, needs_data
 
 from stelmo.errors import DataError, OutputError
 from stelmo.tasks.coref import data
-from stelmo.tasks.splits import Skipped, find
+from stelmo.tasks.reading import Skipped, find
 
 BEGIN, END = "#begin document (nw/x); part 000", "#end document"
 
@@ -141,8 +141,8 @@ FLAWS = {
     "a column more": ([BEGIN, row("a"), row("b", "*\t-"), END], ":6: 13 columns; expected 12, as in CoNLL-2012"),
     "no word": ([BEGIN, row(""), END], ":5: column 4 is empty; expected a word"),
     "no words": ([BEGIN, "", END], ":4: a document without words"),
-    "no end": ([BEGIN, *rows("(1)")], ":4: a document without end; expected a line '#end document'"),
-    "only a begin": ([BEGIN], ":4: a document without end"),
+    "no end": ([BEGIN, *rows("(1)")], ":4: a document without an end; expected a line '#end document'"),
+    "only a begin": ([BEGIN], ":4: a document without an end"),
     "no begin": ([*rows("(1)", "-")], ":4: a line outside any document; expected a line '#begin document"),
     "only an end": ([END], ":4: a line outside any document"),
     "a name twice": (FIRST, r":4: document \(nw/a\); part 000 occurs twice"),
@@ -160,7 +160,7 @@ def test_a_flawed_document_is_refused_or_skipped(tmp_path, lines, message):
 
 
 def test_a_file_that_breaks_off_is_refused(tmp_path):
-    with pytest.raises(DataError, match=":1: a document without end"):
+    with pytest.raises(DataError, match=":1: a document without an end"):
         data.read(written(tmp_path, BEGIN, *rows("(1)", "-")))
 
 

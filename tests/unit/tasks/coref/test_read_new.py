@@ -54,7 +54,7 @@ def test_an_answer_to_plain_text_can_be_read_back(tmp_path):
     [
         (["", " "], "train.conll: there are no documents"),
         ([BEGIN, "nw/x 0 0", END], "train.conll:2: 3 columns; expected 4 or more"),
-        ([BEGIN, row("a")], "train.conll:1: a document without end"),
+        ([BEGIN, row("a")], "train.conll:1: a document without an end"),
         ([BEGIN, row("a"), END, BEGIN, row("b"), END], "train.conll:4: document .* occurs twice"),
     ],
 )

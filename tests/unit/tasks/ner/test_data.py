@@ -7,10 +7,10 @@ from shared import DATA, needs_data
 from unit.tasks.samples import NER_2003, NER_COLUMNS
 
 from stelmo.errors import DataError
-from stelmo.tasks import splits
+from stelmo.tasks import reading
 from stelmo.tasks.ner.data import FILES, Example, gold, read, read_new, read_predictions, write
+from stelmo.tasks.reading import Skipped
 from stelmo.tasks.spans import bio, spans
-from stelmo.tasks.splits import Skipped
 
 WORD = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=4).filter(lambda word: word.strip())
 TAG = st.sampled_from(["O", "B-X", "I-X", "B-Y", "I-Y"])
@@ -57,7 +57,7 @@ def test_a_flaw_is_refused_with_its_place_or_left_out_and_counted(tmp_path, text
     with pytest.raises(DataError) as caught:
         read_text(tmp_path, text)
     assert message in str(caught.value)
-    assert str(caught.value).endswith("(--skip-bad leaves such examples out)")
+    assert str(caught.value).endswith("(--skip-bad skips such examples)")
     skipped = Skipped()
     examples = read_text(tmp_path, f"fine\tO\n\n{text}" if "\t" in text else f"fine NN I-NP O\n\n{text}", skipped)
     assert [example.words for example in examples] == [("fine",)]
@@ -113,8 +113,8 @@ def test_predictions_of_another_system_may_be_iob1_with_more_columns(tmp_path):
     ("text", "message"),
     [
         ("a O O\n\nb O O\n", "2 sentences; expected 1"),
-        ("b O O\n", "p:1: words or gold tags unlike data:7"),
-        ("a B-X O\n", "p:1: words or gold tags unlike data:7"),
+        ("b O O\n", "p:1: words or gold tags differ from data:7"),
+        ("a B-X O\n", "p:1: words or gold tags differ from data:7"),
         ("a O\n", "p:1: 2 columns; expected 3 or more"),
         ("a O X\n", "p:1: the tag 'X'"),
         ("a X O\n", "p:1: the tag 'X'"),
@@ -137,7 +137,7 @@ def test_predictions_of_other_data_are_refused(tmp_path, text, message):
     ],
 )
 def test_the_real_data_have_the_published_counts(folder, counts, types):
-    parts = {split: read(path) for split, path in splits.find(DATA / "ner" / folder, FILES).items()}
+    parts = {split: read(path) for split, path in reading.find(DATA / "ner" / folder, FILES).items()}
     assert tuple(len(examples) for examples in parts.values()) == counts
     found = {span.label for examples in parts.values() for example in examples for span in spans(gold(example))}
     assert " ".join(sorted(found)) == types

@@ -4,8 +4,8 @@ import pytest
 from shared import DATA, needs_data
 
 from stelmo.errors import DataError
+from stelmo.tasks.reading import Skipped, find
 from stelmo.tasks.snli import data
-from stelmo.tasks.splits import Skipped, find
 
 PAIR = {"gold_label": "neutral", "sentence1": "A dog can't sleep.", "sentence2": "It barks.", "pairID": "7"}
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from shared import DATA, needs_data
 
 from stelmo.errors import DataError
-from stelmo.tasks.splits import Skipped, find
+from stelmo.tasks.reading import Skipped, find
 from stelmo.tasks.squad import data
 
 CONTEXT = "The tower is 39-feet tall. Ada built it in 1840."
@@ -100,15 +100,15 @@ def test_compressed_files_are_read_too(tmp_path):
 FLAWS = {
     "answer elsewhere": (
         paragraph(question("q2", start=28)),
-        "json: question q2: answer 'Ada', yet the context has 'da ' at character 28; expected the answer's words there",
+        "json: question q2: answer 'Ada', but the context has 'da ' at character 28; expected the answer's text there",
     ),
     "answer before the context": (
         paragraph(question("q2", text="1840", start=-5)),
-        "answer '1840', yet the context has '' at",
+        "answer '1840', but the context has '' at",
     ),
-    "answer behind the context": (paragraph(question("q2", start=99)), "answer 'Ada', yet the context has '' at"),
-    "empty answer": (paragraph(question("q2", text="")), "answer '', yet"),
-    "answer of white space": (paragraph(question("q2", text=" ", start=3)), "answer ' ', yet"),
+    "answer behind the context": (paragraph(question("q2", start=99)), "answer 'Ada', but the context has '' at"),
+    "empty answer": (paragraph(question("q2", text="")), "answer '', but"),
+    "answer of white space": (paragraph(question("q2", text=" ", start=3)), "answer ' ', but"),
     "fractional start": (paragraph(question("q2", start=27.0)), "'answer_start' is a fraction; expected a number"),
     "no answers": (paragraph(question("q2", answers=[])), "question q2: no answers; .* unlike 2.0"),
     "answers missing": (paragraph(without(question("q2"), "answers")), "question q2: no 'answers'"),

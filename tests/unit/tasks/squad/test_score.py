@@ -1,7 +1,7 @@
 import pytest
 
 from stelmo.tasks.squad.data import Answer, Example, Passage
-from stelmo.tasks.squad.score import overlap, score, words
+from stelmo.tasks.squad.score import normalised, overlap, score
 
 PASSAGE = Passage("Yes", ("Yes",), (0,), (3,))
 
@@ -29,7 +29,7 @@ def figures(prediction: str, *answers: str) -> tuple[float, float]:
     ],
 )
 def test_case_punctuation_articles_and_spaces_do_not_count(answer, expected):
-    assert words(answer) == expected
+    assert normalised(answer) == expected
 
 
 def test_the_headline_comes_first():

@@ -9,9 +9,9 @@ from shared import DATA, needs_data
 from unit.tasks.samples import SRL_2012, SRL_JSON, SRL_PROPBANK
 
 from stelmo.errors import DataError
-from stelmo.tasks import splits
+from stelmo.tasks import reading
+from stelmo.tasks.reading import Skipped
 from stelmo.tasks.spans import bio, spans
-from stelmo.tasks.splits import Skipped
 from stelmo.tasks.srl.data import FILES, Example, read, read_predictions, write
 
 ROLE = st.sampled_from(["O", "B-ARG0", "I-ARG0", "B-C-ARG0", "B-R-ARG0", "B-V", "I-V"])
@@ -127,7 +127,7 @@ def line(**changes):
         (line(predicate=0), "f:1: O at the predicate, word 0; expected B-V there"),
         (line(tags=["X", "B-V"]), "f:1: the tag 'X'; expected O, or B- or I- and a role"),
         (line(tags=[3, "B-V"]), "f:1: the tag 3"),
-        (line(tags=["I-A", "B-V"]), "f:1: I-A of word 0 goes on with nothing"),
+        (line(tags=["I-A", "B-V"]), "f:1: I-A of word 0 continues no role"),
         ('{"words": [], "frames": []}\n', "f:1: no lists of words and frames; expected {"),
         ('{"words": ["a", 1], "frames": []}\n', "f:1: no lists of words and frames"),
         ('{"words": ["a", ""], "frames": []}\n', "f:1: no lists of words and frames"),
@@ -165,8 +165,8 @@ def test_predictions_are_props_as_the_official_script_reads_them(tmp_path):
     ("text", "message"),
     [
         ("- *\n\n- *\n", "2 frames; expected 1"),
-        ("- *\n- *\n", "p:1: targets unlike data:7"),
-        ("go *\n", "p:1: targets unlike data:7"),
+        ("- *\n- *\n", "p:1: targets differ from data:7"),
+        ("go *\n", "p:1: targets differ from data:7"),
         ("- *\ngo * *\n", "p:2: 3 columns; expected 2"),
         ("- *)\ngo *\n", "p:1: *) closes nothing"),
     ],
@@ -182,7 +182,7 @@ def test_predictions_of_other_data_are_refused(tmp_path, text, message):
 @needs_data
 @pytest.mark.parametrize(("split", "count"), [("train", 40424), ("dev", 4963), ("test", 4795)])
 def test_the_real_data_have_the_published_counts_in_both_layouts(split, count):
-    path = splits.find(DATA / "srl" / "propbank_ewt", FILES)[split]
+    path = reading.find(DATA / "srl" / "propbank_ewt", FILES)[split]
     examples = read(path)
     assert len(examples) == count
     from_columns = read(path.with_suffix(".conll"))

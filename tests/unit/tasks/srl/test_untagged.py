@@ -60,7 +60,7 @@ def test_of_a_tagged_file_the_tags_do_not_matter(tmp_path, text):
         ("{", "not JSON"),
         ('{"words": ["a"]}', "no lists of words and predicates"),
         ('{"words": [], "predicates": []}', "no lists of words and predicates"),
-        ('{"words": ["a", ""], "predicates": [0]}', "a word that is empty or no string"),
+        ('{"words": ["a", ""], "predicates": [0]}', "a word that is empty or not a string"),
         ('{"words": ["a"], "predicates": [1]}', "the predicate 1; expected the position of a word, 0 to 0"),
         ('{"words": ["a"], "predicates": [true]}', "the predicate True"),
         ('{"words": ["a"], "frames": [{}]}', "a frame without a predicate"),

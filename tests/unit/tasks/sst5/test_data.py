@@ -7,8 +7,8 @@ from shared import DATA, needs_data
 from unit.tasks.samples import SST5
 
 from stelmo.errors import DataError
-from stelmo.tasks import splits
-from stelmo.tasks.splits import Skipped
+from stelmo.tasks import reading
+from stelmo.tasks.reading import Skipped
 from stelmo.tasks.sst5.data import FILES, Example, read, read_new, read_predictions, read_train, write
 
 LABEL = st.integers(0, 4)
@@ -90,8 +90,8 @@ def test_a_tree_deeper_than_the_stack_is_read(tmp_path):
         ("(x It)", "f:1: the label 'x'"),
         ("(٣ It)", "f:1: the label '٣'"),
         ("(3 (2 It) ())", "f:1: the label ''"),
-        ("(3 (2 ) (2 It))", "f:1: nothing in a phrase labelled 2; expected a word or phrases in it"),
-        ("(3)", "f:1: nothing in a phrase labelled 3"),
+        ("(3 (2 ) (2 It))", "f:1: an empty phrase labelled 2; expected a word or phrases in it"),
+        ("(3)", "f:1: an empty phrase labelled 3"),
         ("(3 It works)", "f:1: the word 'It' without a label"),
         ("(3 It (2 works))", "f:1: the word 'It' without a label"),
         ("(3 (2 It) works)", "f:1: the word 'works' without a label"),
@@ -101,7 +101,7 @@ def test_a_line_that_is_no_tree_is_refused_or_left_out_and_counted(tmp_path, tex
     with pytest.raises(DataError) as caught:
         read_text(tmp_path, text)
     assert message in str(caught.value)
-    assert str(caught.value).endswith("(--skip-bad leaves such examples out)")
+    assert str(caught.value).endswith("(--skip-bad skips such examples)")
     skipped = Skipped()
     assert [e.words for e in read_text(tmp_path, f"{text}\n(2 fine)\n", skipped, subtrees=True)] == [("fine",)]
     assert len(skipped) == 1
@@ -129,7 +129,7 @@ def test_predictions_are_a_label_a_line(tmp_path):
     ("train", 8544, 318582), ("dev", 1101, 41447), ("test", 2210, 82600),
 ])  # fmt: skip
 def test_the_real_data_have_the_published_counts(split, sentences, phrases):
-    path = splits.find(DATA / "sst5" / "trees", FILES)[split]
+    path = reading.find(DATA / "sst5" / "trees", FILES)[split]
     assert len(read(path)) == sentences
     assert len(read(path, subtrees=True)) == phrases
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stelmo.probes.uses import Use, blocks, cosines, unit, vectors
+from stelmo.probes.embedding import Occurrence, blocks, cosines, occurrence_vectors, unit
 
 
 def numbered(sentences):
@@ -11,15 +11,17 @@ def numbered(sentences):
     return [np.array([[i, len(words)] for i in range(len(words))], np.float64) for words in sentences]
 
 
-def test_a_use_of_several_words_has_their_mean():
-    uses = [Use(("a", "b", "c"), 1, 2), Use(("a", "b", "c", "d"), 1, 4)]
-    np.testing.assert_array_equal(vectors(uses, numbered), [[1, 3], [2, 4]])
+def test_an_occurrence_of_several_words_has_their_mean():
+    occurrences = [Occurrence(("a", "b", "c"), 1, 2), Occurrence(("a", "b", "c", "d"), 1, 4)]
+    np.testing.assert_array_equal(occurrence_vectors(occurrences, numbered), [[1, 3], [2, 4]])
 
 
 @given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=9), block=st.integers(1, 4))
 def test_blocks_change_no_vector(sizes, block):
-    uses = [Use(("w",) * size, size - 1, size) for size in sizes]
-    np.testing.assert_array_equal(vectors(uses, numbered, block), vectors(uses, numbered))
+    occurrences = [Occurrence(("w",) * size, size - 1, size) for size in sizes]
+    np.testing.assert_array_equal(
+        occurrence_vectors(occurrences, numbered, block), occurrence_vectors(occurrences, numbered)
+    )
 
 
 def test_sentences_are_embedded_a_block_at_a_time():
@@ -29,17 +31,17 @@ def test_sentences_are_embedded_a_block_at_a_time():
         asked.append(len(sentences))
         return numbered(sentences)
 
-    vectors([Use(("w",), 0, 1)] * 5, embed, block=2)
+    occurrence_vectors([Occurrence(("w",), 0, 1)] * 5, embed, block=2)
     assert asked == [2, 2, 1]
 
 
 def test_no_uses_have_no_vectors():
-    assert len(vectors([], numbered)) == 0
+    assert len(occurrence_vectors([], numbered)) == 0
 
 
 def test_a_missing_sentence_is_noticed():
     with pytest.raises(ValueError, match="shorter"):
-        vectors([Use(("w",), 0, 1)] * 2, lambda sentences: numbered(sentences)[:1])
+        occurrence_vectors([Occurrence(("w",), 0, 1)] * 2, lambda sentences: numbered(sentences)[:1])
 
 
 def test_cosines_ignore_length_and_zeros_are_like_nothing():

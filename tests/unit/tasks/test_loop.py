@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stelmo.tasks import batches
+from stelmo.tasks import loop
 
 lengths = st.lists(st.integers(1, 50), min_size=1, max_size=300)
 
@@ -11,32 +11,35 @@ lengths = st.lists(st.integers(1, 50), min_size=1, max_size=300)
 @given(lengths, st.integers(1, 9), st.integers(0, 5))
 def test_every_example_is_in_one_batch_and_the_seed_decides_which(sizes, batch, seed):
     examples = list(enumerate(sizes))
-    found = batches.shuffled(examples, lambda example: example[1], batch, seed)
+    found = loop.shuffled(examples, lambda example: example[1], batch, seed)
     assert sorted(example for part in found for example in part) == examples
     assert all(1 <= len(part) <= batch for part in found)
-    assert found == batches.shuffled(examples, lambda example: example[1], batch, seed)
+    assert found == loop.shuffled(examples, lambda example: example[1], batch, seed)
 
 
 def test_another_seed_is_another_order():
     examples = list(range(200))
-    assert batches.shuffled(examples, lambda n: 1, 4, 0) != batches.shuffled(examples, lambda n: 1, 4, 1)
+    assert loop.shuffled(examples, lambda n: 1, 4, 0) != loop.shuffled(examples, lambda n: 1, 4, 1)
 
 
-@given(lengths, st.integers(1, 9))
-def test_the_longest_are_predicted_first_and_all_of_them(sizes, batch):
-    found = [position for part in batches.by_length(sizes, lambda size: size, batch) for position in part]
+@given(lengths, st.integers(1, 400))
+def test_the_longest_are_predicted_first_and_all_of_them_in_batches_within_the_budget(sizes, tokens):
+    batches = loop.by_length(sizes, lambda size: size, tokens)
+    found = [position for batch in batches for position in batch]
     assert sorted(found) == list(range(len(sizes)))
     assert [sizes[position] for position in found] == sorted(sizes, reverse=True)
+    padded = [len(batch) * max(sizes[position] for position in batch) for batch in batches]
+    assert all(size <= tokens or len(batch) == 1 for size, batch in zip(padded, batches, strict=True))
 
 
 @given(lengths, st.integers(1, 400), st.floats(0.01, 1), st.floats(0.01, 1))
 def test_a_smaller_sample_is_a_part_of_a_larger_one(sizes, count, one, other):
     examples = list(enumerate(sizes))
-    small, large = (batches.sample(examples, count, share) for share in sorted((one, other)))
+    small, large = (loop.sample(examples, count, share) for share in sorted((one, other)))
     assert set(small) <= set(large) <= set(examples)
     assert small == sorted(small)
     assert 1 <= len(small) <= count or len(small) == 1
 
 
 def test_no_limit_is_all_examples():
-    assert batches.sample("abc", None) == ["a", "b", "c"]
+    assert loop.sample("abc", None) == ["a", "b", "c"]

@@ -1,10 +1,24 @@
-"""Files of a folder by their split; flaws that stop, and flaws that are counted."""
+"""Splits of a folder, flawed examples, columns, and plain text."""
 
 import pytest
 
 from stelmo.errors import DataError
-from stelmo.tasks import splits
-from stelmo.tasks.splits import ExampleError, Skipped, files, find, leaving_out, some
+from stelmo.tasks.reading import (
+    ExampleError,
+    Row,
+    Skipped,
+    blocks,
+    expect_width,
+    files,
+    filled,
+    find,
+    leaving_out,
+    most,
+    rows,
+    some,
+    text_lines,
+    tokens_of,
+)
 
 NAMES = {"train": ("train.jsonl", "*train*.txt"), "dev": ("dev.txt",), "test": ("test.txt",)}
 
@@ -57,7 +71,7 @@ def test_a_folder_to_read_is_the_files_beneath_it_in_order(tmp_path):
 
 
 def test_a_folder_without_such_files_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"holds no file named \*gold_conll"):
+    with pytest.raises(DataError, match=r"has no file named \*gold_conll"):
         files(tmp_path, "*gold_conll")
 
 
@@ -68,7 +82,7 @@ def flawed():
 def test_a_flaw_stops_with_the_way_out():
     with pytest.raises(DataError) as caught, leaving_out(None):
         flawed()
-    assert str(caught.value) == "a.txt:3: 2 columns; expected 4 (--skip-bad leaves such examples out)"
+    assert str(caught.value) == "a.txt:3: 2 columns; expected 4 (--skip-bad skips such examples)"
 
 
 def test_flaws_are_counted_by_reason_with_the_first_of_each():
@@ -90,9 +104,82 @@ def test_other_errors_are_not_swallowed():
 def test_a_file_in_which_everything_is_flawed_says_so(tmp_path):
     skipped = Skipped()
     skipped.add("a.txt:3: 2 columns", "not 4")
-    with pytest.raises(DataError, match=r"no trees without a flaw \(1 left out, first a\.txt:3: 2 columns\)"):
+    with pytest.raises(DataError, match=r"no trees without a flaw \(1 skipped, first a\.txt:3: 2 columns\)"):
         some([], tmp_path, "trees", skipped)
 
 
 def test_what_there_is_passes(tmp_path):
-    assert splits.some([1], tmp_path, "trees") == [1]
+    assert some([1], tmp_path, "trees") == [1]
+
+
+# Columns
+
+
+def written(tmp_path, text):
+    path = tmp_path / "f"
+    path.write_bytes(text.encode())
+    return path
+
+
+def words(tmp_path, text):
+    return [[row.fields[0] for row in block] for block in blocks(written(tmp_path, text))]
+
+
+def test_blank_lines_part_blocks_however_many_and_however_blank(tmp_path):
+    assert words(tmp_path, "\n\na\nb\n \t\n\n\r\nc") == [["a", "b"], ["c"]]
+
+
+def test_a_hash_is_a_comment_before_the_first_word_and_a_word_after_it(tmp_path):
+    assert words(tmp_path, "# one\n# two\na\n#\n\n# only a comment\n\nb") == [["a", "#"], ["b"]]
+
+
+def test_tabs_keep_empty_fields_and_spaces_do_not(tmp_path):
+    assert [row.fields for row in rows(written(tmp_path, "a b\t\tc\na  b \n\n"))] == [["a b", "", "c"], ["a", "b"], []]
+
+
+def test_a_no_break_space_is_a_word(tmp_path):
+    assert words(tmp_path, "\u00a0\na") == [["\u00a0", "a"]]
+
+
+def test_a_row_knows_its_line(tmp_path):
+    path = written(tmp_path, "a\n\nb\n")
+    assert [row.where for block in blocks(path) for row in block] == [f"{path}:1", f"{path}:3"]
+
+
+def test_another_width_is_refused_with_place_found_and_expected():
+    with pytest.raises(ExampleError, match=r"^f:7: 2 columns; expected 4, as in CoNLL-2003$"):
+        expect_width(Row("f", 7, ["a", "b"]), 4, "CoNLL-2003")
+
+
+def test_an_empty_field_is_refused():
+    assert filled(Row("f", 7, ["a", "b"]), 1, "a word") == "b"
+    with pytest.raises(ExampleError, match=r"^f:7: column 1 is empty; expected a word$"):
+        filled(Row("f", 7, ["", "b"]), 0, "a word")
+
+
+# Plain text
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("It works .", ("It", "works", ".")),
+        ("Mr. Ng , of the U.S. , do n't ask", ("Mr.", "Ng", ",", "of", "the", "U.S.", ",", "do", "n't", "ask")),
+        ("It works, mostly.", ("It", "works", ",", "mostly", ".")),
+        ("We don't.", ("We", "do", "n't", ".")),
+        ("no stop at all", ("no", "stop", "at", "all")),
+        ("One. Two more.", ("One", ".", "Two", "more", ".")),
+    ],
+)
+def test_a_line_is_tokenised_unless_somebody_has_done_so(line, expected):
+    assert tokens_of(line) == expected
+
+
+def test_every_line_that_has_words_is_a_sentence_with_its_place(tmp_path):
+    (tmp_path / "f").write_text("\nOne.\n \t\nTwo .\n")
+    assert list(text_lines(tmp_path / "f")) == [(("One", "."), f"{tmp_path}/f:2"), (("Two", "."), f"{tmp_path}/f:4")]
+
+
+@pytest.mark.parametrize(("answers", "expected"), [([], False), ([1, 0], False), ([1, 0, 1], True), ([1], True)])
+def test_most_is_more_than_half(answers, expected):
+    assert most(map(bool, answers)) is expected

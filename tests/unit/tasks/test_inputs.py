@@ -8,7 +8,9 @@ import tiny
 import torch
 
 from stelmo.embed.elmo import Elmo
-from stelmo.tasks.words import StaticTable, WordReader, enriched
+from stelmo.errors import DataError
+from stelmo.tasks import inputs
+from stelmo.tasks.inputs import StaticTable, WordReader, append_elmo
 
 DOCS = Path(__file__).parents[3] / "docs" / "tasks.md"
 SENTENCES = [["The", "bank", "."], ["odd"], ["a", "river"]]
@@ -54,7 +56,7 @@ def test_the_widths_are_those_of_what_is_read(placement, width, output):
     assert (reader.width, reader.output_width) == (width, output)
     assert read.x_BTD.shape == (3, 3, width)
     assert read.mask_BT.tolist() == [[True] * 3, [True, False, False], [True, True, False]]
-    assert enriched(read.x_BTD, read).shape == (3, 3, width + output)
+    assert append_elmo(read.x_BTD, read).shape == (3, 3, width + output)
 
 
 def test_each_place_has_a_mix_of_its_own_with_its_penalty():
@@ -78,3 +80,46 @@ def test_the_example_of_the_documents_learns_the_mix_beside_its_own_vectors():
     exec(snippet, names)
     assert names["elmo"].mixes[0].logits.grad.abs().sum() > 0
     assert names["table"].weight.grad.abs().sum() > 0
+
+
+# Where static vectors come from
+
+TRAIN = [["the", "cat", "sat"], ["The", "cat", "ran"]] * 10
+OTHERS = [["a", "dog"]]
+
+
+def made(source, tuned=True):
+    said: list[str] = []
+    return inputs.static_table(str(source), TRAIN, OTHERS, tuned, said.append), " ".join(said)
+
+
+def test_a_file_gives_the_words_of_all_splits(tmp_path):
+    path = tmp_path / "glove.txt"
+    path.write_text("the 1 2\ncat 3 4\ndog 5 6\nelsewhere 7 8\n")
+    table, said = made(path, tuned=False)
+    assert set(table.words) == {"the", "cat", "dog"}
+    assert table([["dog", "The"]])[0].tolist() == [[5.0, 6.0], [1.0, 2.0]]
+    assert "4 of the data's 7 words" in said  # the, The, cat and dog
+
+
+def test_chance_is_the_same_at_each_run_and_said_plainly():
+    (first, said), (second, _) = made("random"), made("random")
+    assert torch.equal(first.vectors_VD, second.vectors_VD)
+    assert set(first.words) == {"the", "The", "cat", "sat", "ran"}
+    assert "at random" in said
+
+
+def test_vectors_trained_on_the_text_are_the_same_at_each_run():
+    pytest.importorskip("gensim", reason="gensim is not installed: the extra `baselines` has it")
+    (first, said), (second, _) = made("trained"), made("trained")
+    assert torch.equal(first.vectors_VD, second.vectors_VD)
+    assert "the task's own text" in said
+
+
+def test_none_is_no_table():
+    assert made("none")[0] is None
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(DataError, match="absent"):
+        made(tmp_path / "absent.txt")

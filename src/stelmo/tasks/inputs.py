@@ -1,0 +1,166 @@
+"""Sentences → the vectors a task's network reads: static vectors and ELMo. Knows no task.
+
+B sentences, T tokens of the longest, D = static width + E where ELMo is at the input, E width of ELMo, V words.
+
+Static vectors come from a file or folder, are "trained" on the task's own text, start "random", or there are "none".
+"""
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from stelmo.config import Placement
+from stelmo.embed.elmo import Elmo
+from stelmo.errors import ConfigError
+from stelmo.model.mix import ScalarMix
+from stelmo.store import static
+
+RANDOM, TRAINED, NONE = "random", "trained", "none"  # static vectors that do not come from a file
+STATIC_WIDTH = 100  # of static vectors that do not come from a file
+TRAINED_EPOCHS = 5  # passes through the task's text when they are trained on it
+
+_UNKNOWN, _PADDING = -1, -2  # used in place of a row number
+
+
+class Inputs(NamedTuple):
+    """A batch of sentences as vectors; rows are zero where there is no token."""
+
+    x_BTD: Tensor
+    mask_BT: Tensor
+    elmo_BTE: Tensor | None = None  # for the network's output, if ELMo is placed there
+
+
+class StaticTable(nn.Module):
+    """One vector per word, independent of its sentence. Words without a vector share one that is learned."""
+
+    def __init__(self, words: Sequence[str], vectors_VD: Tensor, tuned: bool) -> None:
+        super().__init__()
+        self.words, self.tuned = tuple(words), tuned
+        self.vectors_VD = nn.Parameter(vectors_VD.clone(), requires_grad=tuned)
+        self.unknown_D = nn.Parameter(torch.zeros(vectors_VD.shape[1]))
+        self._rows = {word: row for row, word in enumerate(self.words)}
+
+    @property
+    def width(self) -> int:
+        return self.vectors_VD.shape[1]
+
+    def forward(self, sentences: Sequence[Sequence[str]]) -> Tensor:
+        """(B, T, D)"""
+        longest = max(map(len, sentences))
+        rows_BT = torch.tensor(
+            [[self._row(word) for word in sentence] + [_PADDING] * (longest - len(sentence)) for sentence in sentences],
+            device=self.unknown_D.device,
+        )[:, :, None]
+        found_BTD = nn.functional.embedding(rows_BT[:, :, 0].clamp(min=0), self.vectors_VD)
+        found_BTD = torch.where(rows_BT == _UNKNOWN, self.unknown_D, found_BTD)
+        return torch.where(rows_BT == _PADDING, 0.0, found_BTD)
+
+    def _row(self, word: str) -> int:
+        """As written, else in lower case: common vector files are made from lower-cased text."""
+        row = self._rows.get(word)
+        return self._rows.get(word.lower(), _UNKNOWN) if row is None else row
+
+
+class WordReader(nn.Module):
+    """Static vectors, ELMo, or both concatenated (Peters et al. 2018, section 3.3)."""
+
+    def __init__(self, static: StaticTable | None, elmo: Elmo | None, placement: Placement) -> None:
+        super().__init__()
+        assert (elmo is None) == (placement == "none")
+        assert elmo is None or len(elmo.mixes) == len(places(placement))
+        assert static is not None or placement in ("input", "both")
+        self.static, self.elmo, self.placement = static, elmo, placement
+        elmo_width = 0 if elmo is None else elmo.config.width
+        at_input, self.output_width = (elmo_width * (place in places(placement)) for place in ("input", "output"))
+        self.width = at_input + (0 if static is None else static.width)
+
+    def forward(self, sentences: Sequence[Sequence[str]]) -> Inputs:
+        parts = [] if self.static is None else [self.static(sentences)]
+        if self.elmo is None:
+            lengths_B = torch.tensor([len(sentence) for sentence in sentences])
+            mask_BT = torch.arange(int(lengths_B.max())) < lengths_B[:, None]
+            return Inputs(parts[0], mask_BT.to(parts[0].device))
+        vectors, mask_BT = self.elmo(sentences)
+        mixed = dict(zip(places(self.placement), vectors if len(self.elmo.mixes) > 1 else [vectors], strict=True))
+        parts += [mixed["input"]] if "input" in mixed else []
+        return Inputs(torch.cat(parts, -1), mask_BT, mixed.get("output"))
+
+    def penalty(self) -> Tensor:
+        """λ·Σ w² of the mixes, to be added to the loss."""
+        if self.elmo is None:
+            return torch.zeros(())
+        return torch.stack([mix.penalty() for mix in self.mixes().values()]).sum()
+
+    def mixes(self) -> Mapping[str, ScalarMix]:
+        """Placement → the learned mix of ELMo's layers there."""
+        if self.elmo is None:
+            return {}
+        return dict(zip(places(self.placement), self.elmo.mixes, strict=True))  # type: ignore[arg-type]
+
+
+def places(placement: Placement) -> tuple[str, ...]:
+    return {"none": (), "input": ("input",), "output": ("output",), "both": ("input", "output")}[placement]
+
+
+def append_elmo(h_BTD: Tensor, inputs: Inputs) -> Tensor:
+    """[h ; ELMo] if ELMo is placed at the output, else h unchanged."""
+    return h_BTD if inputs.elmo_BTE is None else torch.cat([h_BTD, inputs.elmo_BTE], -1)
+
+
+# Where static vectors come from
+
+
+def static_table(
+    source: str,
+    train: Iterable[Sequence[str]],
+    others: Iterable[Sequence[str]],
+    tuned: bool,
+    message: Callable[[str], None],
+) -> StaticTable | None:
+    """Vectors of the words of the data. From a file, the words that occur only outside training are kept as well."""
+    if source == NONE:
+        return None
+    sentences = list(train)
+    seen = sorted({word for sentence in sentences for word in sentence})
+    if source == RANDOM:
+        message("static vectors are initialised at random and learned; --vectors FILE reads GloVe or word2vec")
+        generator = torch.Generator().manual_seed(0)  # the seeds of a run differ in the network, not in its input
+        return StaticTable(seen, torch.randn(len(seen), STATIC_WIDTH, generator=generator) * 0.1, tuned)
+    if source == TRAINED:
+        words, vectors_VD = _train_word2vec(sentences)
+        message(f"static vectors of {len(words):,} words were trained on the task's own text (word2vec)")
+        return StaticTable(words, vectors_VD, tuned)
+    wanted = {*seen, *(word for sentence in others for word in sentence)}
+    found = static.read(source, wanted)
+    covered = sum(found.row(word) is not None for word in wanted)
+    message(f"static vectors of {covered:,} of the data's {len(wanted):,} words read from {source}")
+    return StaticTable(found.words, torch.from_numpy(np.asarray(found.vectors_VD, np.float32)), tuned)
+
+
+def _train_word2vec(sentences: list[Sequence[str]]) -> tuple[list[str], Tensor]:
+    try:
+        from gensim.models import Word2Vec
+    except ImportError:
+        raise ConfigError(
+            f"--vectors {TRAINED}: gensim is not installed; pip install 'stelmo[baselines]', or pass a file"
+        ) from None
+    model = Word2Vec(
+        [list(sentence) for sentence in sentences],
+        vector_size=STATIC_WIDTH,
+        min_count=2,
+        sg=1,
+        epochs=TRAINED_EPOCHS,
+        seed=1,
+        workers=1,  # with several threads the result would change from run to run
+        hashfxn=_stable_hash,
+    )
+    return list(model.wv.index_to_key), torch.from_numpy(np.array(model.wv.vectors))
+
+
+def _stable_hash(text: str) -> int:
+    """Python's own hash of a string differs from process to process."""
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,139 @@
+"""A task, a preset and the user's settings → an untrained network. Knows no training and no files."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from stelmo.config import ElmoSettings, Settings, TaskSettings, parse
+from stelmo.embed.elmo import Elmo
+from stelmo.embed.model import Model
+from stelmo.errors import ConfigError
+from stelmo.jobs.precompute import Cached
+from stelmo.model.mix import LayerNorm
+from stelmo.tasks.inputs import NONE, RANDOM, StaticTable, WordReader, places
+from stelmo.tasks.table import named
+from stelmo.tasks.task import AnyTask, Inventory, TaskNetwork
+from stelmo.train.presets import parse_words
+
+
+class TaskConfig(NamedTuple):
+    """Everything that determines the result of a run, except the data and the seed."""
+
+    task: AnyTask
+    preset: str
+    size: Settings
+    train: TaskSettings
+    elmo: ElmoSettings
+    vectors: str = RANDOM  # a path, or where else static vectors come from
+    fraction: float = 1.0  # of the training examples
+
+    def to_json(self) -> dict[str, Any]:
+        """Runs with different values here are different runs."""
+        return {
+            "task": self.task.name,
+            "preset": self.preset,
+            "size": self.size.model_dump(mode="json"),
+            "train": self.train.model_dump(mode="json"),
+            "elmo": self.elmo.model_dump(mode="json"),
+            "vectors": self.vectors,
+            "fraction": self.fraction,
+        }
+
+
+def configure(
+    name: str,
+    preset: str = "cpu",
+    elmo: Mapping[str, Any] | None = None,
+    overrides: Iterable[str] = (),
+    vectors: str = RANDOM,
+    fraction: float = 1.0,
+) -> TaskConfig:
+    """The preset's settings and the paper's ELMo settings for the task, changed by overrides such as size.hidden=50."""
+    task = named(name)
+    if not 0 < fraction <= 1:
+        raise ConfigError(f"--fraction {fraction}: expected a share of the training examples, above 0 and at most 1")
+    size = task.size(preset).model_dump()
+    changes = parse_words(overrides)
+    changed_size, changed_elmo = changes.pop("size", {}), changes.pop("elmo", {})
+    if not isinstance(changed_size, dict):
+        raise ConfigError(f"--set size={changed_size}: expected one setting of the size, such as size.hidden=50")
+    if not isinstance(changed_elmo, dict):
+        raise ConfigError(f"--set elmo={changed_elmo}: expected one of ELMo's settings, such as elmo.layer_norm=true")
+    recipe = {**task.model.RECIPES[preset]}
+    if "epochs" in changes:
+        if "steps" in changes:
+            raise ConfigError("--set epochs and --set steps both limit the training; set one of them")
+        # The preset's own schedule is in steps; a user who counts epochs also evaluates once per epoch.
+        recipe = {name: value for name, value in recipe.items() if name not in ("steps", "evaluate_every")}
+    if vectors == RANDOM:
+        recipe["tuned_vectors"] = True  # random vectors are useless unless they are learned
+    chosen = parse(ElmoSettings, {**task.model.ELMO, **(elmo or {}), **changed_elmo}, "ELMo", ConfigError)
+    if vectors == NONE and chosen.placement in ("none", "output"):
+        raise ConfigError(
+            f"--vectors none with ELMo at {chosen.placement}: the network would have no input; change one of the two"
+        )
+    return TaskConfig(
+        task,
+        preset,
+        parse(type(task.size(preset)), size | changed_size, f"--set size (of {name})", ConfigError),
+        parse(TaskSettings, recipe | changes, "--set", ConfigError),
+        chosen,
+        vectors,
+        fraction,
+    )
+
+
+def from_json(values: Mapping[str, Any]) -> TaskConfig:
+    """The inverse of `TaskConfig.to_json`."""
+    task = named(values["task"])
+    # Networks saved before the setting existed were trained with statistics over the batch.
+    elmo = {"layer_norm_over": "batch", **values["elmo"]}
+    return TaskConfig(
+        task,
+        values["preset"],
+        parse(type(task.size(values["preset"])), values["size"], "size", ConfigError),
+        parse(TaskSettings, values["train"], "train", ConfigError),
+        parse(ElmoSettings, elmo, "elmo", ConfigError),
+        values["vectors"],
+        values["fraction"],
+    )
+
+
+class BilmSource(NamedTuple):
+    """Which biLM a network reads: its path (empty for the bundled model) and its fingerprint."""
+
+    path: str
+    fingerprint: str
+
+
+class AssembledNetwork(NamedTuple):
+    """A network with everything needed to save it and to build it again."""
+
+    config: TaskConfig
+    inventory: Inventory
+    source: BilmSource | None  # None without ELMo
+    words: WordReader
+    net: TaskNetwork[Any, Any]
+
+
+def assemble(
+    config: TaskConfig,
+    inventory: Inventory,
+    static: StaticTable | None,
+    model: Model | Cached | None,
+    source: BilmSource | None,
+) -> AssembledNetwork:
+    """An untrained network, with one mix of ELMo's layers for each place where ELMo enters it."""
+    elmo, settings = None, config.elmo
+    if model is not None:
+        over: LayerNorm = "sentence" if settings.layer_norm_over == "sentence" else "bilm"
+        elmo = Elmo(
+            model,
+            outputs=len(places(settings.placement)),
+            dropout=settings.dropout,
+            trainable=settings.finetune,
+            layer_norm=over if settings.layer_norm else False,
+            top_only=settings.layers == "top",
+            l2=settings.l2,
+        )
+    words = WordReader(static, elmo, settings.placement)
+    return AssembledNetwork(config, inventory, source, words, config.task.model.Net(words, inventory, config.size))

@@ -1,0 +1,436 @@
+"""What holds for every task's network: it learns a few examples by heart, comes back from disk, and can be stopped."""
+
+import json
+
+import pytest
+import tiny
+import torch
+from unit.tasks import more_samples, samples
+
+from stelmo.errors import ConfigError, DataError, ModelError, OutputError
+from stelmo.progress import NoProgress
+from stelmo.store.runs import Run, read_mixes
+from stelmo.tasks import experiment, loop, network, results, saved, training
+from stelmo.tasks.reading import Skipped
+from stelmo.tasks.table import TASKS
+
+SAMPLES = {
+    "ner": samples.NER_COLUMNS,
+    "srl": samples.SRL_JSON,
+    "sst5": samples.SST5,
+    "snli": more_samples.SNLI_PLAIN,
+    # The sample's own answer is a part of a token, which no network can point at.
+    "squad": more_samples.SQUAD.replace('"text": "40"', '"text": "40-mile"'),
+    "coref": more_samples.COREF_2012,
+}
+NAMES = {
+    "ner": "conll", "srl": "jsonl", "sst5": "txt", "snli": "jsonl", "squad": "json", "coref": "conll",
+}  # fmt: skip
+SMALL = {  # of each network, as small as it still learns
+    "ner": ["size.filters=[[3, 8]]", "size.hidden=[12, 8]", "size.dropout=0"],
+    "srl": ["size.hidden=16", "size.layers=4", "size.dropout=0"],
+    "sst5": ["size.projected=12", "size.hidden=8", "size.classifier=[[16, 0.0]]", "size.word_dropout=0"],
+    "snli": ["size.hidden=12", "size.dropout=0", "size.attention_dropout=0"],
+    "squad": ["size.hidden=10", "size.dropout=0", "size.character_filters=6"],
+    "coref": ["size.hidden=12", "size.scorer=16", "size.spans=1", "size.dropout=0", "size.lexical_dropout=0"],
+}
+every_task = pytest.mark.parametrize("name", list(TASKS))
+
+
+class PowerCutError(Exception):
+    """What no run expects."""
+
+
+class StopsAt(NoProgress):
+    """Ends the run in the middle of an epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+
+    def update(self, report) -> None:
+        if getattr(report, "epoch", None) == self._epoch:
+            raise PowerCutError
+
+
+def folder(name, path):
+    path.mkdir()
+    for split in ("train", "dev", "test"):
+        (path / f"{split}.{NAMES[name]}").write_text(SAMPLES[name], encoding="utf-8")
+    return path
+
+
+def small(name, *words, **elmo):
+    return network.configure(
+        name, "cpu", {"placement": "none", **elmo}, [*SMALL[name], "batch=8", "patience=50", *words]
+    )
+
+
+def trained(chosen, data, to, progress=None, model=None, seeds=(0,), cache=None):
+    return experiment.run(chosen, data, to, seeds, model, None, cache, None, progress or NoProgress())
+
+
+def weights_of(seed_folder):
+    from stelmo.store.folder import read_safetensors
+
+    return read_safetensors(seed_folder / "model" / saved.WEIGHTS)
+
+
+@every_task
+def test_a_few_examples_are_learned_by_heart(name, tmp_path):
+    chosen = small(name, "lr=0.01", "optimizer=adam", "plateau=50")
+    task, path = chosen.task, folder(name, tmp_path / "data")
+    materials = experiment.prepare(chosen, path, None, None, tmp_path / "layers", None, NoProgress())
+    built = experiment.new_network(chosen, materials, 0)
+    learner = training.Training(built.net, chosen.train, 0)
+    examples = materials.data.train
+    for _ in range(80):
+        built.net.train()
+        learner.step(examples)
+    predictions = loop.predict(built.net, task, examples, 64)
+    assert task.headline(task.score(predictions, examples)) == pytest.approx(100.0)
+
+
+@every_task
+def test_a_network_read_back_from_disk_answers_alike(name, tmp_path):
+    model = tiny.model()
+    chosen = small(name, "epochs=2", placement="both")
+    path = folder(name, tmp_path / "data")
+    trained(chosen, path, tmp_path / "run", model=model)
+    again = saved.read(tmp_path / "run" / "seed-0" / "model", open_model=lambda where: model)
+    examples = chosen.task.data.read(path / f"dev.{NAMES[name]}")
+    written = chosen.task.data.read_predictions(tmp_path / "run" / "seed-0" / "dev.predictions", examples)
+    assert loop.predict(again.net, chosen.task, examples, chosen.train.score_tokens) == written
+
+
+@every_task
+def test_a_run_stopped_in_an_epoch_ends_in_the_same_bits(name, tmp_path):
+    chosen = small(name, "epochs=4", "plateau=1")
+    path = folder(name, tmp_path / "data")
+    whole = trained(chosen, path, tmp_path / "whole")
+    with pytest.raises(PowerCutError):
+        trained(chosen, path, tmp_path / "torn", StopsAt(3))
+    assert trained(chosen, path, tmp_path / "torn") == whole
+    first, second = (weights_of(tmp_path / run / "seed-0") for run in ("whole", "torn"))
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    logs = [Run(tmp_path / run / "seed-0").log.entries() for run in ("whole", "torn")]
+    assert logs[0] == logs[1]
+
+
+@every_task
+def test_unlabelled_text_is_answered_in_the_official_format(name, tmp_path):
+    chosen = small(name, "epochs=1")
+    path = folder(name, tmp_path / "data")
+    trained(chosen, path, tmp_path / "run")
+    built = saved.read_run(tmp_path / "run", name)
+    source = path / f"test.{NAMES[name]}"
+    count = saved.predict_file(built, source, tmp_path / "answers")
+    examples = chosen.task.data.read_new(source)
+    assert count == len(examples)
+    assert len(chosen.task.data.read_predictions(tmp_path / "answers", examples)) == count
+
+
+@every_task
+@pytest.mark.parametrize("placement", ["input", "output", "both"])
+def test_elmo_reaches_the_loss_at_every_place(name, placement, tmp_path):
+    model = tiny.model()
+    chosen = small(name, placement=placement, dropout=0.0)
+    path = folder(name, tmp_path / "data")
+    materials = experiment.prepare(chosen, path, model, None, tmp_path / "layers", None, NoProgress())
+    built = experiment.new_network(chosen, materials, 0)
+    built.net.train()
+    built.net.loss(materials.data.train).backward()
+    assert set(built.words.mixes()) == ({"input", "output"} if placement == "both" else {placement})
+    for mix in built.words.mixes().values():
+        assert mix.scale.grad.abs() > 0
+        assert mix.logits.grad.abs().sum() > 0
+
+
+def test_the_run_folder_holds_what_it_promises(tmp_path):
+    chosen = small("sst5", "epochs=2", placement="both")
+    path = folder("sst5", tmp_path / "data")
+    found = trained(chosen, path, tmp_path / "run", model=tiny.model(), seeds=(0, 1))
+    assert results.read(tmp_path / "run") == found
+    assert {output.placement for output in read_mixes(tmp_path / "run").outputs} == {"input", "output"}
+    assert found.seeds == (0, 1)
+    assert len(found.dev) == len(found.test) == 2
+    for seed in (0, 1):
+        names = {file.name for file in (tmp_path / "run" / f"seed-{seed}").iterdir()}
+        assert names >= {
+            "task.json", "log.jsonl", "model", "dev.predictions", "test.predictions", "mixes.json", "curve.svg",
+            "result.json",
+        }  # fmt: skip
+
+
+def test_finished_seeds_are_not_trained_again(tmp_path):
+    chosen = small("sst5", "epochs=2")
+    path = folder("sst5", tmp_path / "data")
+    trained(chosen, path, tmp_path / "run")
+    assert trained(chosen, path, tmp_path / "run", StopsAt(1)).seeds == (0,)
+    with pytest.raises(PowerCutError):
+        trained(chosen, path, tmp_path / "run", StopsAt(1), seeds=(0, 1))
+
+
+def test_a_run_of_other_settings_is_refused(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    trained(small("sst5", "epochs=1", "lr=0.001"), path, tmp_path / "run")
+    with pytest.raises(OutputError, match=r"train.lr is 0.001 there, 0.01 here"):
+        trained(small("sst5", "epochs=1", "lr=0.01"), path, tmp_path / "run")
+
+
+def test_the_reported_score_is_that_of_the_kept_predictions(tmp_path):
+    chosen = small("ner", "epochs=3", "lr=0.01")
+    path = folder("ner", tmp_path / "data")
+    found = trained(chosen, path, tmp_path / "run")
+    examples = chosen.task.data.read(path / "test.conll")
+    kept = chosen.task.data.read_predictions(tmp_path / "run" / "seed-0" / "test.predictions", examples)
+    assert chosen.task.score(kept, examples)["f1"] == pytest.approx(found.test[0])
+
+
+def test_a_running_average_is_what_is_scored_and_kept(tmp_path):
+    chosen = small("sst5", "epochs=3", "average=0.5", "lr=0.01")
+    path = folder("sst5", tmp_path / "data")
+    whole = trained(chosen, path, tmp_path / "whole")
+    with pytest.raises(PowerCutError):
+        trained(chosen, path, tmp_path / "torn", StopsAt(3))
+    assert trained(chosen, path, tmp_path / "torn") == whole
+    plain = small("sst5", "epochs=3", "lr=0.01")
+    trained(plain, path, tmp_path / "plain")
+    first, second = (weights_of(tmp_path / run / "seed-0") for run in ("whole", "plain"))
+    assert any(not torch.equal(first[key], second[key]) for key in first)
+
+
+def test_a_tuned_bilm_is_trained_along_and_kept(tmp_path):
+    model = tiny.model()
+    before = {key: tensor.clone() for key, tensor in model.bilm.state_dict().items()}
+    chosen = small("sst5", "epochs=2", "lr=0.01", placement="input", finetune=True)
+    trained(chosen, folder("sst5", tmp_path / "data"), tmp_path / "run", model=model)
+    kept = weights_of(tmp_path / "run" / "seed-0")
+    changed = [key for key in before if not torch.equal(before[key], kept[f"words.elmo.bilm.{key}"])]
+    assert changed
+    assert not (tmp_path / "run" / "layers").exists()
+
+
+def test_a_frozen_bilm_is_not_copied_into_the_task(tmp_path):
+    chosen = small("sst5", "epochs=1", placement="input")
+    trained(chosen, folder("sst5", tmp_path / "data"), tmp_path / "run", model=tiny.model())
+    assert not [key for key in weights_of(tmp_path / "run" / "seed-0") if "bilm" in key]
+
+
+def test_another_bilm_than_the_one_trained_with_is_refused(tmp_path):
+    chosen = small("sst5", "epochs=1", placement="input")
+    trained(chosen, folder("sst5", tmp_path / "data"), tmp_path / "run", model=tiny.model())
+    other = tiny.model()
+    other.bilm.encoder.table[1] += 1.0
+    with pytest.raises(ModelError, match="another biLM"):
+        saved.read(tmp_path / "run" / "seed-0" / "model", open_model=lambda where: other)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["lr=fast"], "lr: "),
+        (["speed=3"], "speed"),
+        (["size.wings=2"], "wings"),
+        (["size=3"], "one setting of the size"),
+    ],
+)
+def test_a_wrong_setting_is_refused(words, message):
+    with pytest.raises(ConfigError, match=message):
+        network.configure("ner", overrides=words)
+
+
+def test_a_network_that_would_read_nothing_is_refused():
+    with pytest.raises(ConfigError, match="would have no input"):
+        network.configure("ner", elmo={"placement": "output"}, vectors="none")
+
+
+def test_a_configuration_comes_back_from_its_json():
+    chosen = network.configure("srl", "paper", {"layers": "top"}, ["lr=0.5"], "glove.txt", 0.25)
+    assert network.from_json(json.loads(json.dumps(chosen.to_json()))) == chosen
+
+
+def test_a_missing_split_is_named(tmp_path):
+    path = folder("ner", tmp_path / "data")
+    (path / "dev.conll").unlink()
+    with pytest.raises(DataError, match="no dev file"):
+        trained(small("ner"), path, tmp_path / "run")
+
+
+def test_no_trained_task_is_found_in_an_empty_folder(tmp_path):
+    with pytest.raises(ModelError, match="no trained task there"):
+        saved.find(tmp_path)
+
+
+def test_a_diverged_loss_is_refused(tmp_path):
+    chosen = small("sst5", "epochs=1")
+    path = folder("sst5", tmp_path / "data")
+    materials = experiment.prepare(chosen, path, None, None, tmp_path / "layers", Skipped(), NoProgress())
+    built = experiment.new_network(chosen, materials, 0)
+    built.words.static.unknown_D.data.fill_(float("nan"))
+    built.words.static.vectors_VD.data.fill_(float("nan"))
+    with pytest.raises(ModelError, match="smaller lr"):
+        training.Training(built.net, chosen.train, 0).step(materials.data.train)
+
+
+# Steps and evaluations
+
+
+class StopsAfter(NoProgress):
+    """Ends the run after some training steps."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def update(self, report) -> None:
+        if getattr(report, "step", 0) == self._step:
+            raise PowerCutError
+
+
+def log_of(run):
+    return Run(run / "seed-0").log.entries()
+
+
+def test_dev_is_evaluated_every_so_many_steps_whatever_an_epoch_is(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    trained(small("sst5", "batch=1", "steps=11", "evaluate_every=4"), path, tmp_path / "run")
+    assert [entry["step"] for entry in log_of(tmp_path / "run")] == [4, 8, 11]
+    assert [entry["evaluation"] for entry in log_of(tmp_path / "run")] == [1, 2, 3]
+
+
+def test_without_settings_an_epoch_is_a_pass_and_ends_with_an_evaluation(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    trained(small("sst5", "batch=1", "epochs=2"), path, tmp_path / "run")
+    assert [entry["epoch"] for entry in log_of(tmp_path / "run")] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("step", [2, 5, 9])
+def test_a_run_stopped_between_evaluations_ends_in_the_same_bits(step, tmp_path):
+    chosen = small("sst5", "batch=1", "steps=11", "evaluate_every=4", "lr=0.01")
+    path = folder("sst5", tmp_path / "data")
+    whole = trained(chosen, path, tmp_path / "whole")
+    with pytest.raises(PowerCutError):
+        trained(chosen, path, tmp_path / "torn", StopsAfter(step))
+    assert trained(chosen, path, tmp_path / "torn") == whole
+    first, second = (weights_of(tmp_path / run / "seed-0") for run in ("whole", "torn"))
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    assert log_of(tmp_path / "whole") == log_of(tmp_path / "torn")
+
+
+def test_every_example_is_learned_from_once_in_each_pass_whatever_the_evaluations(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    chosen = small("sst5", "batch=1", "steps=8", "evaluate_every=3")
+    materials = experiment.prepare(chosen, path, None, None, tmp_path / "layers", None, NoProgress())
+    count = len(materials.data.train)
+    chosen = small("sst5", "batch=1", f"steps={2 * count}", f"evaluate_every={count - 1}")
+    built = experiment.new_network(chosen, materials, 0)
+    learner = training.Training(built.net, chosen.train, 0)
+    seen = []
+    step = learner.step
+    learner.step = lambda examples: seen.extend(examples) or step(examples)
+    run = Run(tmp_path / "run", "task.json")
+    run.start({}, frozenset())
+    state, finished = loop.train(
+        learner, chosen.task, materials.data, count, run, lambda predictions: None, NoProgress()
+    )
+    assert (state.step, finished) == (2 * count, True)
+    assert sorted(seen[:count]) == sorted(seen[count:]) == sorted(materials.data.train)
+
+
+def test_a_fraction_of_the_data_is_trained_for_as_many_steps(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    words = [*SMALL["sst5"], "batch=1", "epochs=3", "patience=50"]
+    for name, fraction in (("whole", 1.0), ("part", 0.34)):
+        chosen = network.configure("sst5", "cpu", {"placement": "none"}, words, fraction=fraction)
+        trained(chosen, path, tmp_path / name)
+    whole, part = log_of(tmp_path / "whole"), log_of(tmp_path / "part")
+    assert [entry["step"] for entry in whole] == [entry["step"] for entry in part]
+    assert part[-1]["epoch"] > whole[-1]["epoch"] == 3
+
+
+def test_patience_counts_evaluations(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    words = ("batch=1", "steps=40", "evaluate_every=2", "lr=1e-9", "patience=3")
+    trained(small("sst5", *words), path, tmp_path / "run")
+    assert [entry["step"] for entry in log_of(tmp_path / "run")] == [2, 4, 6, 8]
+
+
+def test_the_learning_rate_is_halved_after_evaluations_without_a_better_score(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    trained(small("sst5", "batch=1", "steps=8", "evaluate_every=2", "lr=1e-9", "plateau=1"), path, tmp_path / "run")
+    assert [entry["lr"] for entry in log_of(tmp_path / "run")] == [1e-9, 5e-10, 2.5e-10, 1.25e-10]
+
+
+def test_dev_is_scored_once_per_evaluation_and_its_best_predictions_are_kept(tmp_path, monkeypatch):
+    path = folder("ner", tmp_path / "data")
+    chosen = small("ner", "steps=6", "evaluate_every=2", "lr=0.01")
+    scored = []
+    predict = loop.predict
+    monkeypatch.setattr(
+        loop, "predict", lambda net, task, examples, n: scored.append(1) or predict(net, task, examples, n)
+    )
+    found = trained(chosen, path, tmp_path / "run")
+    assert len(scored) == 3
+    examples = chosen.task.data.read(path / "dev.conll")
+    kept = chosen.task.data.read_predictions(tmp_path / "run" / "seed-0" / "dev.predictions", examples)
+    assert chosen.task.score(kept, examples)["f1"] == pytest.approx(found.dev[0])
+    assert found.dev[0] == max(entry["dev"]["f1"] for entry in log_of(tmp_path / "run"))
+
+
+def test_epochs_replace_the_steps_of_a_preset():
+    chosen = network.configure("ner", "workstation", overrides=["epochs=2"]).train
+    assert (chosen.epochs, chosen.steps, chosen.evaluate_every) == (2, None, None)
+    kept = network.configure("ner", "workstation", overrides=["epochs=2", "evaluate_every=50"]).train
+    assert (kept.steps, kept.evaluate_every) == (None, 50)
+    with pytest.raises(ConfigError, match="set one of them"):
+        network.configure("ner", overrides=["epochs=2", "steps=9"])
+
+
+@every_task
+def test_the_workstation_size_uses_all_training_data_and_counts_steps(name):
+    chosen = network.configure(name, "workstation").train
+    assert chosen.train_examples is None
+    assert chosen.steps is not None
+    assert chosen.evaluate_every is not None
+    assert chosen.patience is not None
+
+
+def test_an_unfinished_run_that_counted_epochs_is_refused(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    chosen = small("sst5", "batch=1", "steps=11", "evaluate_every=4")
+    with pytest.raises(PowerCutError):
+        trained(chosen, path, tmp_path / "run", StopsAfter(6))
+    run = Run(tmp_path / "run" / "seed-0", "task.json")
+    run.save(9, {}, {"epoch": 1, "best": 0.0, "best_epoch": 1, "seconds": 1.0, "stopped": False, "lr": 0.1}, keep=1)
+    with pytest.raises(OutputError, match="counted epochs instead of steps"):
+        trained(chosen, path, tmp_path / "run")
+
+
+# The layer norm of ELMo's layers
+
+
+@pytest.mark.parametrize(("over", "alike"), [("sentence", True), ("batch", False)])
+def test_the_layer_norm_depends_on_the_batch_only_where_asked(over, alike, tmp_path):
+    model = tiny.model()
+    chosen = small("snli", f"elmo.layer_norm_over={over}", placement="both", layer_norm=True, dropout=0.0)
+    path = folder("snli", tmp_path / "data")
+    materials = experiment.prepare(chosen, path, model, None, tmp_path / "layers", None, NoProgress())
+    net = experiment.new_network(chosen, materials, 0).net.eval()
+    examples = materials.data.train
+    together, alone = net(examples), torch.cat([net([example]) for example in examples])
+    assert torch.allclose(together, alone, atol=1e-5) is alike
+
+
+def test_a_network_saved_before_the_setting_existed_keeps_its_layer_norm():
+    values = network.configure("snli").to_json()
+    assert network.from_json(values).elmo.layer_norm_over == "sentence"
+    del values["elmo"]["layer_norm_over"]
+    assert network.from_json(values).elmo.layer_norm_over == "batch"
+
+
+def test_elmo_settings_are_reached_by_set():
+    assert network.configure("ner", overrides=["elmo.layer_norm=true"]).elmo.layer_norm
+    with pytest.raises(ConfigError, match=r"one of ELMo's settings"):
+        network.configure("ner", overrides=["elmo=1"])
+    with pytest.raises(ConfigError, match="wings"):
+        network.configure("ner", overrides=["elmo.wings=1"])
