@@ -127,7 +127,7 @@ def test_arrows_walk_over_the_points_and_enter_keeps_one(bank, expect):
 
 
 def test_a_use_pointed_at_is_marked_in_both_maps(bank, expect):
-    bank.get_by_label("Second map beside it").check()
+    bank.get_by_label("Show a second map").check()
     maps = bank.locator("figure.map")
     expect(maps.nth(1).locator(".dot")).to_have_count(BANKS)
     maps.nth(0).locator(".dot").nth(3).hover(force=True)

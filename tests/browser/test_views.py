@@ -97,7 +97,7 @@ def test_a_tasks_weights_lead_to_their_map(page, expect):
     opened(page, "layers")
     expect(page.locator(".mix .share")).to_have_count(3)
     expect(page.locator("tbody tr")).to_contain_text("ner")
-    page.get_by_role("link", name="see this mix").click()
+    page.get_by_role("link", name="show this mix").click()
     page.locator(".dot").first.wait_for()
     shares = [float(page.get_by_role("slider").nth(n).input_value()) for n in range(4)]
     assert shares == pytest.approx([0.2, 0.5, 0.3, 1.5])
@@ -110,7 +110,7 @@ def test_without_task_runs_the_page_says_how_to_get_one(page, expect):
 
 
 def test_a_busy_server_is_asked_again(page, problems):
-    answers = iter([{"status": 429, "headers": {"Retry-After": "0"}, "json": {"error": "busy"}}])
+    answers = iter([{"status": 429, "headers": {"Retry-After": "0"}, "json": {"detail": "busy"}}])
 
     def refuse_once(route):
         answer = next(answers, None)
@@ -123,16 +123,16 @@ def test_a_busy_server_is_asked_again(page, problems):
 
 
 def test_a_refusal_is_shown_in_the_servers_words(page, expect, problems):
-    page.route("**/v1/guess", lambda route: route.fulfill(status=422, json={"error": "too <b>long</b>"}))
+    page.route("**/v1/guess", lambda route: route.fulfill(status=422, json={"detail": "too <b>long</b>"}))
     page.goto("/#guess")
-    expect(page.locator(".status[data-kind=failed]")).to_have_text("That did not work. Too <b>long</b>.")
+    expect(page.locator(".status[data-kind=failed]")).to_have_text("Error: Too <b>long</b>.")
     problems.clear()
 
 
 def test_a_server_with_a_token_is_given_it(page, problems):
     def guarded(route):
         known = route.request.headers.get("authorization") == "Bearer opensesame"
-        return route.fallback() if known else route.fulfill(status=401, json={"error": "the token is missing"})
+        return route.fallback() if known else route.fulfill(status=401, json={"detail": "the token is missing"})
 
     page.route("**/v1/**", guarded)
     page.goto("/#layers")

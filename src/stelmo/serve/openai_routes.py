@@ -42,7 +42,11 @@ async def embeddings(here: Here, body: bodies.EmbeddingsRequest) -> Response:
     return await here.in_thread(answer)
 
 
-@router.post("/embed", response_model=list[list[float]])
+@router.post(
+    "/embed",
+    response_model=list[list[float]],
+    responses={200: {"content": {arrays.JSON: {"example": [[0.6, -0.8]]}}}},
+)
 async def embed(here: Here, body: bodies.TextsRequest) -> Response:
     """The /embed of text-embeddings-inference: texts → vectors."""
     _check_width(here, body.dimensions)

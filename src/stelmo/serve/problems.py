@@ -85,6 +85,8 @@ def _invalid(request: Request, problem: Exception) -> Response:
         found = f"Content-Type is {kind!r:.60}" if kind else "the Content-Type header is missing"
         return answer(415, f"{found}; expected application/json")
     first = problem.errors()[0]
+    if first["type"] == "missing" and first["loc"] == ("body",):
+        return answer(400, "the body is empty; expected JSON")
     if first["type"] == "json_invalid":
         return answer(400, f"the body is not JSON: {first.get('ctx', {}).get('error', first['msg'])}")
     return answer(422, _sentence(first))

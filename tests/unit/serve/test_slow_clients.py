@@ -127,7 +127,7 @@ def test_slow_bodies_keep_nobody_out_and_are_given_up():
 
 
 def test_headers_that_never_end_are_given_up():
-    with running(header_seconds=0.5) as (netloc, server), healthy(netloc), ExitStack() as open_:
+    with running(header_seconds=0.5) as (netloc, _), healthy(netloc), ExitStack() as open_:
         slow = [open_.enter_context(connected(netloc)) for _ in range(8)]
         for one in slow:
             one.sendall(b"GET /health HTTP/1.1\r\nHost: local")
