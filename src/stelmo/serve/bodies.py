@@ -406,9 +406,11 @@ class Problem(Body):
             "title": "Unprocessable Entity",
             "status": 422,
             "detail": "position 9: the sentence has 4 tokens, numbered from 0",
+            "message": "position 9: the sentence has 4 tokens, numbered from 0",
         }
     )
     type: Literal["about:blank"] = "about:blank"
     title: str
     status: int
     detail: str
+    message: str = Field(description="the same as detail; OpenAI's client shows this field")

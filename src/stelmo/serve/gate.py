@@ -41,6 +41,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MOST_BRACKETS, MOST_COLONS = 100_000, 50_000  # in the body of a request, text included
 LogFormat = Literal["text", "json"]
 access_log = logging.getLogger("stelmo.access")
 
@@ -223,7 +224,11 @@ class Limits:
             return problems.answer(408, detail, {"Connection": "close"})
         finally:
             self._received -= size
-        return b"".join(parts)
+        body = b"".join(parts)
+        # Parsing holds the event loop, and takes much longer for many small values than for one long text.
+        if body.count(b"[") + body.count(b"{") > MOST_BRACKETS or body.count(b":") > MOST_COLONS:
+            return problems.answer(413, "the body has too many JSON lists or fields; send fewer sentences at once")
+        return body
 
     async def _answered(self, scope: Scope, body: bytes, receive: Receive) -> list[Message]:
         """The messages of the answer; of a refusal if it takes too long."""

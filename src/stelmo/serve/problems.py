@@ -45,7 +45,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {status: described(status, text) for 
 def answer(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
     """The detail is one line: unprintable characters that a request put into it are replaced."""
     plain = "".join(character if character.isprintable() else " " for character in detail)
-    problem = Problem(title=HTTPStatus(status).phrase, status=status, detail=plain)
+    problem = Problem(title=HTTPStatus(status).phrase, status=status, detail=plain, message=plain)
     return Response(json.dumps(problem.model_dump()), status, headers, MEDIA_TYPE)
 
 

@@ -12,7 +12,7 @@ from stelmo.serve.app import app
 
 BANK = ["the", "bank", "of", "the", "river", "."]
 LOAN = ["a", "bank", "."]
-PROBLEM = ["type", "title", "status", "detail"]  # the fields of a refusal
+PROBLEM = ["type", "title", "status", "detail", "message"]  # the fields of a refusal
 
 
 @contextmanager

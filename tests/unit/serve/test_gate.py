@@ -142,6 +142,14 @@ def test_a_body_that_is_too_large_is_refused_by_its_announced_length():
         assert client.post("/v1/tokenize", json={"text": "a" * 50}).status_code == 200
 
 
+@pytest.mark.parametrize("inner", [",".join(["[]"] * 300_000), "{" * 200_000, '{"a":1,' + '"b":2,' * 60_000])
+def test_a_body_of_very_many_small_values_is_not_parsed(inner):
+    with servers.asked(MODEL) as client:
+        content = b'{"sentences": [' + inner.encode()
+        answer = client.post("/v1/embed", content=content, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, "too many JSON" in answer.json()["detail"]) == (413, True)
+
+
 def called(made, path, messages, headers=()):
     """What an ASGI application answers to such messages: its status, and its body."""
     return asyncio.run(exchange(made, path, messages, headers))

