@@ -190,3 +190,17 @@ def test_axe_finds_nothing_serious(page, view, scheme):
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then(result => result.violations)")
     serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
     assert serious == []
+
+
+def test_the_api_description_is_shown_from_local_files(page, expect):
+    page.goto("/docs")
+    expect(page.locator("rapi-doc")).to_contain_text("/v1/embeddings")
+
+
+def test_without_an_index_the_page_says_what_to_run(page, expect, problems):
+    detail = "this server has no index of word uses; start it with --index DIR"
+    for route in ("map", "words*"):
+        page.route(f"**/v1/{route}", lambda route: route.fulfill(status=404, json={"detail": detail}))
+    page.goto("/#meanings")
+    expect(page.locator(".meanings > .status pre")).to_contain_text("stelmo explore --index corpus.txt --to uses")
+    problems.clear()

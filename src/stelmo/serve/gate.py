@@ -40,6 +40,8 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+# The interactive description sets inline styles; scripts stay restricted to files of this server.
+DOCS_POLICY = f"{PAGE_POLICY}; style-src 'self' 'unsafe-inline'"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_BRACKETS, MOST_COLONS = 100_000, 50_000  # in the body of a request, text included
 LogFormat = Literal["text", "json"]
@@ -121,6 +123,8 @@ class Headers:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
+                if scope["path"] == "/docs":
+                    headers["Content-Security-Policy"] = DOCS_POLICY
                 private = scope["path"].startswith("/v1") or uses_the_model(scope["path"])
                 headers.setdefault("Cache-Control", "no-store" if private else "no-cache")
             await send(message)

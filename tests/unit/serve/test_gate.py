@@ -16,7 +16,7 @@ from stelmo.serve.app import app
 
 MODEL = tiny.model()
 TOKEN = "sixteen-letters-or-more"
-ROUTES = ["/", "/health", "/metrics", "/v1/models", "/site/index.html", "/nowhere", "/openapi.json", "/docs"]
+ROUTES = ["/", "/health", "/metrics", "/v1/models", "/site/index.html", "/nowhere", "/openapi.json"]
 
 
 @pytest.mark.parametrize("path", ROUTES)
@@ -31,6 +31,13 @@ def test_strict_headers_stand_on_every_answer(path):
     assert headers["referrer-policy"] == "no-referrer"
     assert "server" not in headers
     assert "access-control-allow-origin" not in headers
+
+
+def test_the_interactive_description_may_set_styles_but_loads_no_foreign_script():
+    with servers.asked(MODEL) as client:
+        policy = client.get("/docs").headers["content-security-policy"].split("; ")
+    assert {"default-src 'self'", "style-src 'self' 'unsafe-inline'"} < set(policy)
+    assert not any("http" in part or part.startswith("script-src") for part in policy)
 
 
 def test_answers_of_the_model_are_kept_by_no_cache():
