@@ -147,7 +147,8 @@ def test_a_server_with_a_token_is_given_it(page, problems):
 def test_a_server_that_is_gone_is_said_to_be_gone(page, expect, problems):
     opened(page, "compare")
     page.route("**/v1/**", lambda route: route.abort())
-    page.get_by_label("First sentence").fill("the river")
+    with page.expect_console_message(lambda _: len(problems) == 2):  # one for each sentence
+        page.get_by_label("First sentence").fill("the river")
     expect(page.locator(".status[data-kind=failed]")).to_contain_text("Is stelmo still running?")
     problems.clear()
 
