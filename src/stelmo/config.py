@@ -368,23 +368,26 @@ def _short(value: object) -> str:
 
 
 class ServeSettings(Settings):
-    """How much the HTTP service takes on; what is beyond it is refused."""
+    """Limits of the HTTP service; requests beyond them are refused."""
 
     body_bytes: Positive = Field(2_000_000, description="bytes of a request's body")
+    body_seconds: float = Field(10.0, gt=0, allow_inf_nan=False, description="seconds to receive a request's body")
+    header_seconds: float = Field(10.0, gt=0, allow_inf_nan=False, description="seconds to receive a request's headers")
+    connections: Positive = Field(1000, description="open connections; beyond that the slowest one is closed")
     sentences: int = Field(1000, gt=0, le=10_000, description="sentences of a request")
     sentence_tokens: Positive = Field(1000, description="tokens of a sentence")
     tokens: Positive = Field(10_000, description="tokens of a request")
     token_characters: Positive = Field(500, description="characters of a token")
-    seconds: float = Field(30.0, gt=0, allow_inf_nan=False, description="from a request's first byte to its answer")
+    seconds: float = Field(30.0, gt=0, allow_inf_nan=False, description="seconds to compute an answer")
     answers: Positive = Field(200, description="neighbours, words or guesses of an answer")
     uses: Positive = Field(2000, description="uses of a word on a map")
-    requests: Positive = Field(128, description="requests accepted and not yet answered; more get a 429")
-    queue_tokens: Positive = Field(50_000, description="tokens waiting for the model; more get a 429")
+    requests: Positive = Field(128, description="requests accepted and not yet answered; more are refused with 429")
+    queue_tokens: Positive = Field(50_000, description="tokens waiting for the model; more are refused with 429")
     batch_tokens: Positive = Field(2048, description="tokens of several requests computed together")
     batch_wait: float = Field(
         0.002, ge=0, le=1, allow_inf_nan=False, description="seconds that a batch waits for more requests"
     )
-    jobs: Positive = Field(8, description="maps under way or waiting to be fetched")
+    jobs: Positive = Field(8, description="maps being computed or waiting to be fetched")
 
 
 class WordSettings(Settings):

@@ -127,7 +127,7 @@ def test_arrows_walk_over_the_points_and_enter_keeps_one(bank, expect):
 
 
 def test_a_use_pointed_at_is_marked_in_both_maps(bank, expect):
-    bank.get_by_label("Second map beside it").check()
+    bank.get_by_label("Show a second map").check()
     maps = bank.locator("figure.map")
     expect(maps.nth(1).locator(".dot")).to_have_count(BANKS)
     maps.nth(0).locator(".dot").nth(3).hover(force=True)
@@ -233,3 +233,24 @@ def test_the_png_shows_the_map(bank):
     width = int.from_bytes(data[16:20])
     assert width == 2 * bank.locator("svg.scatter").first.evaluate("node => node.clientWidth")
     assert len(data) > 5000  # a blank sheet takes less
+
+
+def test_only_projections_that_the_server_has_are_offered(page, expect):
+    def without_umap(route):
+        (model,) = route.fetch().json()
+        route.fulfill(json=[model | {"map_methods": ["pca", "tsne"]}])
+
+    page.route("**/v1/models", without_umap)
+    page.goto("/#meanings?word=bank")
+    expect(page.locator(".dot")).to_have_count(BANKS)
+    expect(page.get_by_role("radio", name="t-SNE")).to_have_count(1)
+    expect(page.get_by_role("radio", name="UMAP")).to_have_count(0)
+
+
+def test_a_sample_is_counted_against_all_uses(page, expect):
+    def many(route):
+        route.fulfill(json=route.fetch().json() | {"total": 24310})
+
+    page.route("**/v1/map", many)
+    page.goto("/#meanings?word=bank")
+    expect(page.locator(".lede")).to_contain_text(f"{BANKS} of 24,310 uses of “bank”")

@@ -97,7 +97,7 @@ def test_a_tasks_weights_lead_to_their_map(page, expect):
     opened(page, "layers")
     expect(page.locator(".mix .share")).to_have_count(3)
     expect(page.locator("tbody tr")).to_contain_text("ner")
-    page.get_by_role("link", name="see this mix").click()
+    page.get_by_role("link", name="show this mix").click()
     page.locator(".dot").first.wait_for()
     shares = [float(page.get_by_role("slider").nth(n).input_value()) for n in range(4)]
     assert shares == pytest.approx([0.2, 0.5, 0.3, 1.5])
@@ -110,7 +110,7 @@ def test_without_task_runs_the_page_says_how_to_get_one(page, expect):
 
 
 def test_a_busy_server_is_asked_again(page, problems):
-    answers = iter([{"status": 429, "headers": {"Retry-After": "0"}, "json": {"error": "busy"}}])
+    answers = iter([{"status": 429, "headers": {"Retry-After": "0"}, "json": {"detail": "busy"}}])
 
     def refuse_once(route):
         answer = next(answers, None)
@@ -123,16 +123,16 @@ def test_a_busy_server_is_asked_again(page, problems):
 
 
 def test_a_refusal_is_shown_in_the_servers_words(page, expect, problems):
-    page.route("**/v1/guess", lambda route: route.fulfill(status=422, json={"error": "too <b>long</b>"}))
+    page.route("**/v1/guess", lambda route: route.fulfill(status=422, json={"detail": "too <b>long</b>"}))
     page.goto("/#guess")
-    expect(page.locator(".status[data-kind=failed]")).to_have_text("That did not work. Too <b>long</b>.")
+    expect(page.locator(".status[data-kind=failed]")).to_have_text("Error: Too <b>long</b>.")
     problems.clear()
 
 
 def test_a_server_with_a_token_is_given_it(page, problems):
     def guarded(route):
         known = route.request.headers.get("authorization") == "Bearer opensesame"
-        return route.fallback() if known else route.fulfill(status=401, json={"error": "the token is missing"})
+        return route.fallback() if known else route.fulfill(status=401, json={"detail": "the token is missing"})
 
     page.route("**/v1/**", guarded)
     page.goto("/#layers")
@@ -147,7 +147,8 @@ def test_a_server_with_a_token_is_given_it(page, problems):
 def test_a_server_that_is_gone_is_said_to_be_gone(page, expect, problems):
     opened(page, "compare")
     page.route("**/v1/**", lambda route: route.abort())
-    page.get_by_label("First sentence").fill("the river")
+    with page.expect_console_message(lambda _: len(problems) == 2):  # one for each sentence
+        page.get_by_label("First sentence").fill("the river")
     expect(page.locator(".status[data-kind=failed]")).to_contain_text("Is stelmo still running?")
     problems.clear()
 
@@ -190,3 +191,17 @@ def test_axe_finds_nothing_serious(page, view, scheme):
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then(result => result.violations)")
     serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
     assert serious == []
+
+
+def test_the_api_description_is_shown_from_local_files(page, expect):
+    page.goto("/docs")
+    expect(page.locator("rapi-doc")).to_contain_text("/v1/embeddings")
+
+
+def test_without_an_index_the_page_says_what_to_run(page, expect, problems):
+    detail = "this server has no index of word uses; start it with --index DIR"
+    for route in ("map", "words*"):
+        page.route(f"**/v1/{route}", lambda route: route.fulfill(status=404, json={"detail": detail}))
+    page.goto("/#meanings")
+    expect(page.locator(".meanings > .status pre")).to_contain_text("stelmo explore --index corpus.txt --to uses")
+    problems.clear()

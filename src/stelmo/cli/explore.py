@@ -63,13 +63,13 @@ def explore(
 
 def opened(folder: Path | None, model: "Model") -> "Index":
     """The index in the folder; unset the one that comes with stelmo, computed where the cache lacks it."""
-    from stelmo.explore import index, ready  # here, because `--help` needs no torch
+    from stelmo.explore import bundled, index  # here, because `--help` needs no torch
 
     if folder is not None:
         found = index.open(folder)
         index.refuse_other_model(found, model)
         return found
-    total, done = sum(map(len, ready.sentences())), [0]
+    total, done = sum(map(len, bundled.sentences())), [0]
 
     def fraction() -> float:
         return done[0] / total
@@ -80,7 +80,7 @@ def opened(folder: Path | None, model: "Model") -> "Index":
             done[0] += tokens
             advance(tokens)
 
-        return ready.ready(model, advance=count)
+        return bundled.open_bundled(model, advance=count)
 
 
 def _target(folder: Path | None, corpus: list[str] | None, to: Path | None) -> Path:

@@ -1,4 +1,4 @@
-"""`stelmo neighbours`: a word in its sentence → the uses most like it, beside its neighbours without context."""
+"""`stelmo neighbours`: a word in its sentence → its most similar uses, beside its neighbours without context."""
 
 import json
 from collections.abc import Sequence
@@ -17,70 +17,60 @@ from stelmo.cli import screen
 from stelmo.cli.explore import opened
 from stelmo.cli.inputs import Contractions, Language
 from stelmo.cli.models import ModelName, loaded
-from stelmo.config import choose
-from stelmo.errors import DataError
+from stelmo.config import Layer, choose
 from stelmo.text import sentences
 
 if TYPE_CHECKING:
     from stelmo.embed.model import Model
-    from stelmo.explore.index import Index
     from stelmo.explore.search import Hit
 
 EXAMPLE = 'Example: `stelmo neighbours play --in "He made a great play ." --layer all -k 5`'
-NUMBER = 4  # columns of a similarity
+NUMBER = 4  # width of a similarity
 
 
 def neighbours(
     word: Annotated[str, typer.Argument(metavar="WORD", help="A word of the sentence.")],
-    text: Annotated[str, typer.Option("--in", metavar="SENTENCE", help="The sentence that gives it its meaning.")],
+    text: Annotated[str, typer.Option("--in", metavar="SENTENCE", help="The sentence that contains it.")],
     name: ModelName = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--index", metavar="DIR", help="Made by `stelmo explore --index`; unset: the one of stelmo."),
+        typer.Option("--index", metavar="DIR", help="Index by `stelmo explore --index`; default: the bundled one."),
     ] = None,
-    layer: Annotated[str, typer.Option(help="mean, top, a number (0: without context), or all, one by one.")] = "mean",
-    count: Annotated[int, typer.Option("--count", "-k", min=1, help="Neighbours of each kind.")] = 10,
-    same_word: Annotated[bool, typer.Option("--same-word", help="Keep to uses of the word itself.")] = False,
+    layer: Annotated[str, typer.Option(help="mean, top, a number (0: without context), or all (each layer).")] = "mean",
+    count: Annotated[int, typer.Option("--count", "-k", min=1, help="Number of neighbours of each kind.")] = 10,
+    same_word: Annotated[bool, typer.Option("--same-word", help="Only uses of the same word.")] = False,
     vectors: Annotated[
         Path | None,
-        typer.Option(help="Static vectors such as GloVe's; unset: the model's layer 0, which reads spelling alone."),
+        typer.Option(help="Static vectors such as GloVe; default: the model's layer 0, which sees spelling only."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    format: Annotated[str, typer.Option("--from", help="text, or tokens: split at white space alone.")] = "text",
+    format: Annotated[str, typer.Option("--from", help="text, or tokens (split at white space).")] = "text",
     language: Language = "en",
     contractions: Contractions = "ptb",
 ) -> None:
     """A word in its sentence → its nearest uses in an indexed corpus, beside its static neighbours.
 
-    Table 4 of the paper: one vector a word mixes its meanings; a contextual one finds uses of the same meaning.
+    As in Table 4 of the paper: one vector per word mixes its meanings; a contextual vector finds uses of the same one.
     """
     choose("--from", format, ("text", "tokens"))
     tokenizer = partial(sentences.tokenize, language=language, contractions=contractions)
-    tokens, position = _place(word, [text.split()] if format == "tokens" else tokenizer(text))
+    from stelmo.explore import search  # here, because `--help` needs no torch
+
+    tokens, position = search.find_word(word, [text.split()] if format == "tokens" else tokenizer(text))
     model = loaded(name)
     layers = _layers(layer, model.config.depth)
     index = opened(folder, model)
     static = _static(model, vectors, tokens[position], count)
-    contextual = _contextual(model, index, tokens, position, layers, count, word if same_word else None)
+    only = word if same_word else None
+    contextual = search.nearest_by_layer(model, index, tokens, position, layers, count, only)
     if as_json:
         typer.echo(_json(tokens, position, static, contextual))
     else:
         _print(tokens, position, static, contextual)
 
 
-def _place(word: str, found: list[list[str]]) -> tuple[list[str], int]:
-    """The sentence with the word, and where in it; its case counts only where both are there."""
-    for same in (str.__str__, str.lower):
-        for tokens in found:
-            written = [same(token) for token in tokens]
-            if same(word) in written:
-                return tokens, written.index(same(word))
-    shown = " ".join(token for tokens in found for token in tokens)
-    raise DataError(f"{word!r} is no token of {shown!r:.80}; give a word of the sentence as it is split there")
-
-
-def _layers(asked: str, depth: int) -> list[str | int]:
-    names = {"mean": "mean", "top": "top"} | {str(number): number for number in range(depth)}
+def _layers(asked: str, depth: int) -> list[Layer]:
+    names: dict[str, Layer] = {"mean": "mean", "top": "top", **{str(number): number for number in range(depth)}}
     choose("--layer", asked, (*names, "all"))
     return list(range(depth)) if asked == "all" else [names[asked]]
 
@@ -89,42 +79,24 @@ def _static(model: "Model", path: Path | None, word: str, count: int) -> list[tu
     from stelmo.explore import static
 
     if path is None and model.vocabulary is None:
-        screen.note("the model has no vocabulary, so no static neighbours; --vectors FILE gives some")
+        screen.note("the model has no vocabulary, so it has no static neighbours; give --vectors FILE")
         return []
     source = static.of_model(model) if path is None else static.of_file(path)
     found = source.neighbours(word, count)
     if not found:
-        screen.note(f"{path} has no vector of {word!r}")
+        screen.note(f"{path} has no vector for {word!r}")
     return found
 
 
-def _contextual(
-    model: "Model",
-    index: "Index",
-    tokens: list[str],
-    position: int,
-    layers: list[str | int],
-    count: int,
-    word: str | None,
-) -> "dict[str, list[Hit]]":
-    from stelmo.explore import mixing, search
-
-    layers_NLD = model.layers([tokens])[0][:, position][None]
-    found = {}
-    for layer in layers:
-        mix = mixing.of_layer(layer, index.depth)  # type: ignore[arg-type]
-        query_D = mixing.mixed(layers_NLD, mix)[0]
-        found[str(layer)] = search.nearest(index, query_D, mix, count, word, exclude=tokens)
-    return found
-
-
-def _json(tokens: list[str], position: int, static: list[tuple[str, float]], contextual: "dict[str, list[Hit]]") -> str:
+def _json(
+    tokens: list[str], position: int, static: list[tuple[str, float]], contextual: "dict[Layer, list[Hit]]"
+) -> str:
     values: dict[str, Any] = {
         "tokens": tokens,
         "position": position,
         "static": [{"word": word, "similarity": similarity} for word, similarity in static],
         "contextual": {
-            layer: [{**hit.use._asdict(), "similarity": hit.similarity} for hit in hits]
+            str(layer): [{**hit.use._asdict(), "similarity": hit.similarity} for hit in hits]
             for layer, hits in contextual.items()
         },
     }
@@ -132,9 +104,9 @@ def _json(tokens: list[str], position: int, static: list[tuple[str, float]], con
 
 
 def _print(
-    tokens: list[str], position: int, static: list[tuple[str, float]], contextual: "dict[str, list[Hit]]"
+    tokens: list[str], position: int, static: list[tuple[str, float]], contextual: "dict[Layer, list[Hit]]"
 ) -> None:
-    """For each layer the uses, with the static neighbours on their left."""
+    """A table per layer, with the static neighbours on the left."""
     console = Console()
     room = console.width - max([len("without context"), *(len(word) for word, _ in static)]) - 2 * NUMBER - 8
     console.print(_marked(tokens, position, console.width), "", sep="\n")
@@ -160,7 +132,7 @@ def _use_cells(hit: "Hit | None", room: int) -> tuple[Text, Text]:
 
 
 def _marked(tokens: Sequence[str], position: int, room: int) -> Text:
-    """The word and as many tokens on both sides as there is room for."""
+    """The word with as many tokens on both sides as fit."""
     around = next(size for size in range(len(tokens), -1, -1) if not size or _size(tokens, position, size) <= room)
     first, last = max(0, position - around), position + around + 1
     before, behind = tokens[first:position], tokens[position + 1 : last]

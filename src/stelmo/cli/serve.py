@@ -24,28 +24,32 @@ def _limit(name: str) -> Any:
 
 def serve(
     name: ModelName = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; another than this machine's own needs a token.")] = (
+    host: Annotated[str, typer.Option(help="Address to listen on; one that others can reach requires a token.")] = (
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 8000,
-    index: Annotated[
-        Path | None, typer.Option(help="Index of word uses, as `stelmo explore --index` makes it.")
-    ] = None,
+    index: Annotated[Path | None, typer.Option(help="Index of word uses, made by `stelmo explore --index`.")] = None,
     task: Annotated[
-        list[Path] | None, typer.Option(help="Run of a task, whose layer weights are shown; again and again.")
+        list[Path] | None, typer.Option(help="Run of `stelmo task` whose layer weights to show; repeatable.")
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(help="File whose first line every request must bring: Authorization: Bearer …")
+        Path | None,
+        typer.Option(help="File with the token that requests must send (Authorization: Bearer …)."),
     ] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Let in whoever reaches the host, without a token.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Require no token, even if others can reach the host.")] = False,
     allow_origin: Annotated[
-        list[str] | None, typer.Option(help="Foreign web page that may ask, such as https://example.org; repeatable.")
+        list[str] | None,
+        typer.Option(help="Web page that may send requests, such as https://example.org; repeatable."),
     ] = None,
+    access_log: Annotated[str, typer.Option(help="Line per request on standard error: text, json, or off.")] = "text",
     state: StartState = LOAD.state,
     precision: Annotated[str, typer.Option(help=help_of(LoadSettings, "precision"))] = LOAD.precision,
     device: Annotated[str, typer.Option(help=help_of(LoadSettings, "device"))] = LOAD.device,
     threads: Annotated[int | None, typer.Option(help=help_of(LoadSettings, "threads"))] = LOAD.threads,
     body_bytes: Annotated[int, _limit("body_bytes")] = DEFAULT.body_bytes,
+    body_seconds: Annotated[float, _limit("body_seconds")] = DEFAULT.body_seconds,
+    header_seconds: Annotated[float, _limit("header_seconds")] = DEFAULT.header_seconds,
+    connections: Annotated[int, _limit("connections")] = DEFAULT.connections,
     sentences: Annotated[int, _limit("sentences")] = DEFAULT.sentences,
     sentence_tokens: Annotated[int, _limit("sentence_tokens")] = DEFAULT.sentence_tokens,
     tokens: Annotated[int, _limit("tokens")] = DEFAULT.tokens,
@@ -63,11 +67,12 @@ def serve(
     limits = {limit: value for limit, value in locals().items() if limit in ServeSettings.model_fields}
     settings = parse(ServeSettings, limits, "serve", ConfigError)
     choose("--state", state, ("warm", "fresh"))
+    choose("--access-log", access_log, ("text", "json", "off"))
     gate, service, app = _modules()
     secret = None if token_file is None else service.read_token(token_file)
     exposed = not service.is_loopback(host)
     if exposed and secret is None and not open_:
-        raise ConfigError(f"--host {host}: others reach it; give --token-file, or let anybody in with --open")
+        raise ConfigError(f"--host {host}: others can reach it; give --token-file, or --open to require no token")
     model = loaded(name, state=state, precision=precision, device=device, threads=threads)
     made = app(
         model,
@@ -78,8 +83,11 @@ def serve(
         token=secret,
         origins=allow_origin or (),
         hosts=None if exposed else gate.LOOPBACK,
+        access_log=None if access_log == "off" else access_log,
     )
-    service.run(made, host, port, lambda address: typer.echo(f"serving on {address}; Ctrl-C ends it"))
+    if access_log != "off":
+        service.log_to_stderr()
+    service.run(made, host, port, lambda address: typer.echo(f"serving on {address}; Ctrl-C stops it"), settings)
 
 
 def _opened(folder: Path | None) -> "Index | None":
@@ -89,12 +97,12 @@ def _opened(folder: Path | None) -> "Index | None":
 
 
 def _modules() -> tuple[Any, Any, Any]:
-    """Of the service, which is an extra."""
+    """The modules of the service, which need the extra packages of `stelmo[serve]`."""
     try:
         from stelmo.serve import gate, service
         from stelmo.serve.app import app
     except ImportError as problem:
-        if problem.name not in ("fastapi", "starlette", "uvicorn"):
+        if problem.name not in ("fastapi", "h11", "prometheus_client", "starlette", "uvicorn"):
             raise
         raise ConfigError(f"the service needs {problem.name}; pip install 'stelmo[serve]'") from None
     return gate, service, app

@@ -1,1 +1,1 @@
-"""A corpus → an index of word uses, searched, mapped and clustered. Knows no HTTP and no terminal."""
+"""A corpus → an index of word uses, with search, maps and clusters. Knows no HTTP and no terminal."""

@@ -1,13 +1,14 @@
-"""Uses of a word → groups of meanings, and the words that set them apart. Knows no model and no files.
+"""Uses of a word → groups of meanings, and the words that distinguish them. Knows no model and no files.
 
 N uses, D width, K groups, A axes.
 
-Groups are found by k-means on unit vectors, in the axes of the greatest variance. Their number is the smallest whose
-silhouette is nearly the best, but a single heap wins unless the uses part better than chance: than points of a Gaussian
-with the same variances, grouped the same way.
+Groups are found by k-means on unit vectors, along the axes of greatest variance. The number of groups is the smallest
+whose silhouette is nearly the best. It is 1 unless the uses separate better than chance, that is, better than points of
+a Gaussian with the same variances that are grouped the same way.
 
-A word nearby is telling by its log-odds in the group against the other groups, with all uses as the prior, in standard
-deviations (Monroe et al. 2008, "Fightin' Words", eq. 16 to 22). It counts once for each use that it stands near.
+A group is labelled with nearby words. A word's score is its log-odds in the group against the other groups, with all
+uses as the prior, in standard deviations (Monroe et al. 2008, "Fightin' Words", eq. 16 to 22). A word counts once per
+use.
 """
 
 import math
@@ -21,23 +22,23 @@ from numpy.typing import NDArray
 
 from stelmo.errors import ConfigError
 from stelmo.explore.index import Use, is_word
+from stelmo.explore.maps import squared_distances
 from stelmo.explore.mixing import units
-from stelmo.explore.tsne import squared_distances
 
 Array = NDArray[Any]
 Groups = NDArray[np.int64]
 
-MOST = 8  # groups, where their number is not given
-NEARLY = 0.03  # less than the best silhouette is as good: few groups are seen better than many
-AXES = 16  # beyond them the variance of a word's uses is mostly noise
-TRIALS = 4  # of k-means, of which the tightest counts
+MOST = 8  # groups, if their number is not given
+NEARLY = 0.03  # a silhouette this much below the best is as good: few groups are easier to read than many
+AXES = 16  # the variance along further axes is mostly noise
+TRIALS = 4  # runs of k-means; the tightest is kept
 ROUNDS = 50
-GAUSSIANS = 5  # heaps that the uses must part better than
-ENOUGH = 500  # uses to choose the number of groups by
-FEWEST = 6  # uses that can be more than one heap
-NOISE = 1e-5  # a spread this small is rounding
-NEAR = 8  # tokens to each side
-PRIOR = 10.0  # words that the prior counts for, in all
+GAUSSIANS = 5  # random samples that the uses must separate better than
+ENOUGH = 500  # uses from which the number of groups is chosen
+FEWEST = 6  # uses: fewer are always one group
+NOISE = 1e-5  # a spread this small is rounding error
+NEAR = 8  # tokens on each side
+PRIOR = 10.0  # total weight of the prior, in words
 
 _FUNCTION_WORDS = """
     a about after all also although an and another any are as at be became because been before being between both but
@@ -46,16 +47,16 @@ _FUNCTION_WORDS = """
     same several she should since so some such than that the their them then there these they this those though through
     thus to too two under until up upon us very was we were what when where whether which while who whom whose why will
     with within without would you your 's"""
-FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())  # of English; they tell of grammar more than of meaning
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())  # English; they reflect grammar more than meaning
 
 
 def clusters(vectors_ND: Array, k: int | None = None, seed: int = 0) -> Groups:
-    """(N,): the group of each use, 0 the largest; the same for the same vectors and seed.
+    """(N,): the group of each use, 0 the largest; deterministic for the same vectors and seed.
 
-    `k` groups at most, or as many as the vectors part into, which may be one. Equal vectors share a group.
+    `k` is the largest number of groups; by default it is estimated, and may be 1. Equal vectors share a group.
     """
     if k is not None and k < 1:
-        raise ConfigError(f"clusters: {k} groups; expected at least 1, or none given to find their number")
+        raise ConfigError(f"clusters: {k} groups; expected at least 1, or None to estimate the number")
     rng = np.random.default_rng(seed)
     axes_NA = _axes(units(np.asarray(vectors_ND, np.float32)))
     count = _number_of_groups(axes_NA, rng) if k is None else min(k, len(np.unique(axes_NA, axis=0)))
@@ -65,29 +66,29 @@ def clusters(vectors_ND: Array, k: int | None = None, seed: int = 0) -> Groups:
 
 
 def _axes(units_ND: Array) -> Array:
-    """(N, A): the uses along the directions in which they differ most; no column where they are all equal."""
+    """(N, A): the uses along the directions of greatest variance; no columns if they are all equal."""
     if not len(units_ND):
         return units_ND
     left_NR, spread_R, _ = np.linalg.svd((units_ND - units_ND.mean(0)).astype(np.float64), full_matrices=False)
     axes = min(AXES, int((spread_R > NOISE * np.sqrt(len(units_ND))).sum()))
-    axes_NA: Array = np.round(left_NR[:, :axes] * spread_R[:axes], 6)  # equal vectors are equal here, too
+    axes_NA: Array = np.round(left_NR[:, :axes] * spread_R[:axes], 6)  # equal vectors stay equal
     return axes_NA
 
 
 def _number_of_groups(axes_NA: Array, rng: Generator) -> int:
-    """The smallest number that parts the uses nearly best; 1 where Gaussian heaps part as well."""
+    """The smallest number that separates the uses nearly best; 1 if Gaussian samples separate as well."""
     if len(axes_NA) > ENOUGH:
         axes_NA = axes_NA[rng.choice(len(axes_NA), ENOUGH, replace=False)]
     most = min(MOST, len(np.unique(axes_NA, axis=0)), len(axes_NA) - 1)
     if most < 2 or len(axes_NA) < FEWEST:
         return 1
     found, best = _best_number(axes_NA, most, rng)
-    heaps = (rng.normal(size=axes_NA.shape) * axes_NA.std(0) for _ in range(GAUSSIANS))
-    return found if all(_best_number(heap_NA, most, rng)[1] < best for heap_NA in heaps) else 1
+    samples = (rng.normal(size=axes_NA.shape) * axes_NA.std(0) for _ in range(GAUSSIANS))
+    return found if all(_best_number(sample_NA, most, rng)[1] < best for sample_NA in samples) else 1
 
 
 def _best_number(axes_NA: Array, most: int, rng: Generator) -> tuple[int, float]:
-    """That number, and the best silhouette of all."""
+    """The smallest number of groups whose silhouette is nearly the best, and the best silhouette."""
     distances_NN = np.sqrt(squared_distances(axes_NA))
     scores = {count: silhouette(distances_NN, kmeans(axes_NA, count, rng)) for count in range(2, most + 1)}
     best = max(scores.values())
@@ -95,17 +96,17 @@ def _best_number(axes_NA: Array, most: int, rng: Generator) -> tuple[int, float]
 
 
 def kmeans(points_NA: Array, count: int, rng: Generator) -> Groups:
-    """The tightest of a few runs."""
+    """The tightest of several runs."""
     runs = [_run(points_NA, count, rng) for _ in range(TRIALS)]
     return min(runs, key=lambda run: run[1])[0]
 
 
 def _run(points_NA: Array, count: int, rng: Generator) -> tuple[Groups, float]:
-    """Groups, and the sum of their points' squared distances from the centres."""
+    """Groups, and the sum of squared distances of the points from their centres."""
     centres_KA = np.stack(list(_first_centres(points_NA, count, rng)))
     groups_N = np.full(len(points_NA), -1)
     for _ in range(ROUNDS):
-        squares_NK = (centres_KA**2).sum(1) - 2 * points_NA @ centres_KA.T  # and |point|², the same for all centres
+        squares_NK = (centres_KA**2).sum(1) - 2 * points_NA @ centres_KA.T  # plus |point|², the same for all centres
         before_N, groups_N = groups_N, squares_NK.argmin(1)
         if (before_N == groups_N).all():
             break
@@ -128,7 +129,7 @@ def _first_centres(points_NA: Array, count: int, rng: Generator) -> Iterator[Arr
 
 
 def silhouette(distances_NN: Array, groups_N: Groups) -> float:
-    """How much nearer points are to their own group than to the next, from -1 to 1 (Rousseeuw 1987); alone: 0."""
+    """How much nearer points are to their own group than to the next, -1 to 1 (Rousseeuw 1987); single points: 0."""
     names, inverse_N = np.unique(groups_N, return_inverse=True)
     if len(names) < 2:
         return -1.0
@@ -143,7 +144,7 @@ def silhouette(distances_NN: Array, groups_N: Groups) -> float:
 
 
 def _largest_first(groups_N: Groups) -> Groups:
-    """Groups numbered by size; equals by their first use."""
+    """Groups numbered by size; ties by their first use."""
     names, firsts, inverse_N, sizes = np.unique(groups_N, return_index=True, return_inverse=True, return_counts=True)
     rank = np.empty(len(names), np.int64)
     rank[np.lexsort((firsts, -sizes))] = np.arange(len(names))
@@ -151,13 +152,13 @@ def _largest_first(groups_N: Groups) -> Groups:
 
 
 def labels(uses: Sequence[Use], assignment: Iterable[int] | NDArray[Any], count: int = 3) -> list[list[str]]:
-    """For each group 0, 1 … its words, the most telling first; none where none tell, as of a single group."""
+    """For each group its most distinctive words, best first; empty if there are none, as for a single group."""
     groups = [int(group) for group in assignment]
     nearby = [Counter[str]() for _ in range(max(groups, default=-1) + 1)]
     for use, group in zip(uses, groups, strict=True):
         nearby[group].update(_near(use))
     everywhere = sum(nearby, Counter[str]())
-    return [_telling(own, everywhere, count) for own in nearby]
+    return [_distinctive(own, everywhere, count) for own in nearby]
 
 
 def _near(use: Use) -> set[str]:
@@ -167,8 +168,8 @@ def _near(use: Use) -> set[str]:
     return words - FUNCTION_WORDS - {use.word.lower()}
 
 
-def _telling(own: Counter[str], everywhere: Counter[str], count: int) -> list[str]:
-    """Words that the group has more than its share of; equals by the alphabet."""
+def _distinctive(own: Counter[str], everywhere: Counter[str], count: int) -> list[str]:
+    """Words overrepresented in the group; ties in alphabetical order."""
     if own == everywhere:
         return []
     scores = {word: _score(word, own, everywhere) for word in own}

@@ -1,4 +1,4 @@
-"""A corpus → an index of word uses: which words stand where, and their layers. Knows no file format.
+"""A corpus → an index of word uses: where each word occurs, and its layers. Knows no file format.
 
 N uses, L layers (L+1 with layer 0), T tokens, D width.
 """
@@ -24,8 +24,8 @@ from stelmo.text import cut
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
-BLOCK_TOKENS = 8192  # after which finished work is kept
-HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # they change last bits at most
+BLOCK_TOKENS = 8192  # finished work is saved after each block
+HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # they change the last bits at most
 
 
 class Use(NamedTuple):
@@ -37,12 +37,12 @@ class Use(NamedTuple):
 
     @property
     def word(self) -> str:
-        """As it is written there."""
+        """The word as written in the sentence."""
         return self.tokens[self.position]
 
 
 class Index:
-    """The uses that the folder held when it was opened; for any number of readers, also in threads."""
+    """The uses in the folder when it was opened; safe for any number of readers and threads."""
 
     def __init__(self, folder: UseFolder) -> None:
         self._folder = folder
@@ -57,7 +57,7 @@ class Index:
 
     @property
     def depth(self) -> int:
-        """Layers of a use, the token layer included: L+1."""
+        """Layers of a use, including the token layer: L+1."""
         return self._folder.manifest.depth
 
     @property
@@ -66,26 +66,26 @@ class Index:
 
     @property
     def fingerprint(self) -> str:
-        """Of the model that made the layers."""
+        """The fingerprint of the model that computed the layers."""
         return self._folder.manifest.model
 
     @cached_property
     def ids(self) -> Ids:
-        """Of all uses, ascending."""
+        """The ids of all uses, ascending."""
         return np.flatnonzero(self._folder.there_N)
 
     @cached_property
     def words(self) -> Mapping[str, int]:
-        """Lower-cased word → number of its uses; the most frequent first, equals by the alphabet."""
+        """Lower-cased word → number of its uses; most frequent first, ties in alphabetical order."""
         counts = {word: len(ids) for word, ids in self._ids_of_words.items()}
         return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
     def ids_of(self, word: str) -> Ids:
-        """The uses of a word, whatever its case, ascending; of an unknown word none."""
+        """The ids of the uses of a word, ignoring case, ascending; empty for an unknown word."""
         return self._ids_of_words.get(word.lower(), np.empty(0, np.int64))
 
     def uses(self, word: str) -> list[Use]:
-        """The uses of a word, whatever its case; of an unknown word none."""
+        """The uses of a word, ignoring case; empty for an unknown word."""
         return [self.use(id) for id in self.ids_of(word).tolist()]
 
     def use(self, id: int) -> Use:
@@ -94,16 +94,16 @@ class Index:
         return Use(int(id), tokens, int(self._folder.position_N[id]))
 
     def layers(self, ids: Sequence[int] | Ids) -> NDArray[np.float32]:
-        """(N, L+1, D), a row for each id."""
+        """(N, L+1, D), one row per id."""
         self._refuse_unknown(ids)
         return self.stored(ids).astype(np.float32)
 
     def stored(self, ids: Sequence[int] | Ids) -> Array:
-        """(N, L+1, D) as kept, in float16."""
+        """(N, L+1, D) as stored, in float16."""
         return self._folder.vectors_NLD[np.asarray(ids, np.int64)]
 
     def ids_in(self, tokens: Sequence[str]) -> Ids:
-        """The uses in sentences of these very tokens."""
+        """The ids of the uses in sentences with exactly these tokens."""
         wanted = tuple(tokens)
         numbers = [number for number, found in enumerate(self._folder.sentences) if found == wanted]
         return self.ids[np.isin(self._folder.sentence_N[self.ids], numbers)]
@@ -116,7 +116,7 @@ class Index:
         return {word: np.array(ids, np.int64) for word, ids in found.items()}
 
     def _places(self) -> Iterator[tuple[int, int, int]]:
-        """Of every use its id, its sentence, its position."""
+        """The id, sentence number and position of every use."""
         sentences, positions = self._folder.sentence_N[self.ids], self._folder.position_N[self.ids]
         return zip(self.ids.tolist(), sentences.tolist(), positions.tolist(), strict=True)
 
@@ -124,11 +124,11 @@ class Index:
         there_N = self._folder.there_N
         for id in np.asarray(ids, np.int64).tolist():
             if not (0 <= id < len(there_N) and there_N[id]):
-                raise DataError(f"{self.folder}: no use {id}; it was deleted or never there")
+                raise DataError(f"{self.folder}: no use with id {id}; it was deleted or never existed")
 
 
 def open(folder: str | Path) -> Index:
-    """The index in a folder that `build` made."""
+    """Opens the index in a folder that `build` made."""
     return Index(UseFolder(Path(folder)))
 
 
@@ -142,11 +142,11 @@ def build(
     block_tokens: int = BLOCK_TOKENS,
     advance: Advance = lambda tokens: None,
 ) -> Index:
-    """The uses of words in the sentences, of which those that the folder lacks are computed and added to it.
+    """Index the words of the sentences: uses that the folder lacks are computed and added.
 
-    `words` are the only ones to index; unset, all tokens that hold a letter. `per_word` bounds the uses of a word: the
-    first ones count. A folder is of one model and setting. Finished blocks survive an interruption: the same call goes
-    on. `advance` is told the tokens of each finished block.
+    `words` restricts the index to these words; by default all tokens with a letter are indexed. `per_word` limits the
+    uses of a word to the first ones. A folder belongs to one model and its settings. Finished blocks survive an
+    interruption: the same call resumes. `advance` is called with the number of tokens of each finished block.
     """
     path = Path(folder)
     policy = model.settings.state
@@ -163,9 +163,9 @@ def build(
 
 
 def delete(folder: str | Path, unwanted: Callable[[tuple[str, ...]], bool]) -> int:
-    """Forget the uses in sentences of which `unwanted` says so → their number.
+    """Delete the uses in sentences for which `unwanted` is true, and return their number.
 
-    No reader finds them again; their bytes stay in the files until the corpus is indexed anew.
+    Readers no longer find them; their bytes stay in the files until the corpus is indexed again.
     """
     with store.writing(Path(folder)) as writer:
         found = writer.found
@@ -177,12 +177,12 @@ def delete(folder: str | Path, unwanted: Callable[[tuple[str, ...]], bool]) -> i
 
 
 def refuse_other_model(index: Index, model: Model) -> None:
-    """Vectors of two models cannot be compared."""
+    """Refuse an index of another model: vectors of two models cannot be compared."""
     here = model.saved().fingerprint()
     if index.fingerprint != here:
         raise ConfigError(
-            f"{index.folder} is an index by another model ({index.fingerprint[:8]} there, {here[:8]} here); "
-            "name that model with --model, or index the corpus with this one"
+            f"{index.folder} was made by another model ({index.fingerprint[:8]}, expected {here[:8]}); "
+            "choose that model with --model, or index the corpus again with this one"
         )
 
 
@@ -191,7 +191,7 @@ def is_word(token: str) -> bool:
 
 
 class _Choice:
-    """Which tokens of a sentence become uses, by what is there already."""
+    """Chooses which tokens of a sentence become uses, given those already in the index."""
 
     def __init__(self, found: UseFolder, words: Collection[str] | None, per_word: int | None) -> None:
         index = Index(found)
@@ -203,7 +203,7 @@ class _Choice:
             self._there.setdefault(found.sentences[sentence], set()).add(position)
 
     def of(self, tokens: Sequence[str]) -> Sentence:
-        """The positions to add; they count as added."""
+        """The positions to add; they are counted as added."""
         there = self._there.setdefault(tuple(tokens), set())
         added = [position for position, token in enumerate(tokens) if position not in there and self._takes(token)]
         there.update(added)
@@ -227,11 +227,11 @@ def _manifest(model: Model) -> Manifest:
 def _refuse_carry(policy: StatePolicy) -> None:
     choose("state", policy, STATES)
     if policy == "carry":
-        raise ConfigError("index: under state 'carry' a use depends on the sentences before; load with warm or fresh")
+        raise ConfigError("index: with state 'carry' a use depends on the sentences before it; load with warm or fresh")
 
 
 def _layers(model: Model, sentences: Sequence[Sentence]) -> Array:
-    """(N, L+1, D) of the chosen positions; what float16 cannot hold is refused, not made infinite."""
+    """(N, L+1, D) at the chosen positions; values outside the range of float16 are refused."""
     computed = model.layers([sentence.tokens for sentence in sentences])
     chosen = [
         layers_LTD[:, list(sentence.positions)].swapaxes(0, 1)
@@ -242,6 +242,6 @@ def _layers(model: Model, sentences: Sequence[Sentence]) -> Array:
         kept_NLD = layers_NLD.astype(np.float16)
     if not np.isfinite(kept_NLD).all():
         raise DataError(
-            f"the layers reach {np.abs(layers_NLD).max():.3g}, which float16 does not hold; the index needs it"
+            f"the layers reach {np.abs(layers_NLD).max():.3g}; the index stores float16, which holds at most 65504"
         )
     return kept_NLD

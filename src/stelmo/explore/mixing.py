@@ -15,14 +15,14 @@ Vectors = NDArray[np.float32]
 
 
 class Mix(NamedTuple):
-    """γ · Σ s_l h_l with the shares s_0 … s_L as they are, no softmax: (0, 1, 0) is layer 1 alone."""
+    """γ · Σ s_l h_l with weights s_0 … s_L used as given, without a softmax: (0, 1, 0) is layer 1 alone."""
 
     weights: tuple[float, ...]
     gamma: float = 1.0
 
 
 def of_layer(layer: Layer, depth: int) -> Mix:
-    """The mix that is one layer ("top", 0 … L), or the mean of all ("mean")."""
+    """The mix for one layer ("top", 0 … L), or for the mean of all layers ("mean")."""
     choose("layer", layer, ("mean", "top", *range(depth)))
     if layer == "mean":
         return Mix((1 / depth,) * depth)
@@ -31,7 +31,7 @@ def of_layer(layer: Layer, depth: int) -> Mix:
 
 
 def checked(weights: Sequence[float], gamma: float, depth: int) -> Mix:
-    """A mix somebody asked for, of as many shares as there are layers."""
+    """A requested mix, validated: one finite weight per layer."""
     if len(weights) != depth:
         raise ConfigError(f"mix: {len(weights)} weights; the model has {depth} layers, the token layer included")
     if not all(map(math.isfinite, (*weights, gamma))):
@@ -40,7 +40,7 @@ def checked(weights: Sequence[float], gamma: float, depth: int) -> Mix:
 
 
 def mixed(layers_NLD: Array, mix: Mix) -> Vectors:
-    """(N, L+1, D) → (N, D) in float32. A layer without a share is not read."""
+    """(N, L+1, D) → (N, D) in float32. Layers with weight 0 are not read."""
     assert layers_NLD.shape[1] == len(mix.weights)
     mixed_ND = np.zeros((len(layers_NLD), layers_NLD.shape[2]), np.float32)
     for layer, weight in enumerate(mix.weights):
@@ -50,7 +50,7 @@ def mixed(layers_NLD: Array, mix: Mix) -> Vectors:
 
 
 def units(vectors_ND: Array) -> Vectors:
-    """Each of length 1, so that products are cosines; zeros stay zeros."""
+    """Scaled to length 1, so that dot products are cosines; zero vectors stay zero."""
     lengths_N1 = np.linalg.norm(vectors_ND, axis=-1, keepdims=True)
     units_ND: Vectors = np.zeros_like(vectors_ND, np.float32)
     np.divide(vectors_ND, lengths_N1, out=units_ND, where=lengths_N1 > 0)

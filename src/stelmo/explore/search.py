@@ -1,4 +1,4 @@
-"""A vector → its nearest uses of an index, by cosine. Knows no model.   N uses, D width."""
+"""A vector, or a word in its sentence → the nearest uses in an index, by cosine.   N uses, D width."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -7,12 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stelmo.config import Layer
+from stelmo.embed.model import Model
+from stelmo.errors import DataError
 from stelmo.explore.index import Ids, Index, Use
-from stelmo.explore.mixing import Array, Mix, Vectors, mixed, units
+from stelmo.explore.mixing import Array, Mix, Vectors, mixed, of_layer, units
 
-BLOCK_USES = 8192  # mixed at once
-FAISS_FROM = 100_000  # uses from which faiss, where installed, keeps the mixed vectors in memory
-SPARE = 16  # more than asked for: equal to the last bits, faiss and numpy may order two uses differently
+BLOCK_USES = 8192  # uses mixed at once
+FAISS_FROM = 100_000  # uses; from here on faiss, if installed, keeps the mixed vectors in memory
+SPARE = 16  # extra candidates: faiss and numpy may order nearly equal uses differently
 
 
 class Hit(NamedTuple):
@@ -28,10 +31,10 @@ def nearest(
     word: str | None = None,
     exclude: Sequence[str] | None = None,
 ) -> list[Hit]:
-    """The k uses most like the query, which is mixed the same way; the best first, equals by their id.
+    """The k uses most similar to the query, which must be mixed the same way; best first, ties by id.
 
-    `word` keeps to the uses of one word, whatever its case; `exclude` leaves out the uses in one sentence, such as
-    the query's own.
+    `word` restricts the search to the uses of one word, ignoring case; `exclude` leaves out the uses in one sentence,
+    such as the query's own.
     """
     left_out = index.ids_in(exclude or ())
     ids_N = _candidates(index, query_D, mix, k + len(left_out), word)
@@ -41,8 +44,37 @@ def nearest(
     return [Hit(index.use(int(ids_N[place])), float(similarities_N[place])) for place in best]
 
 
+def nearest_by_layer(
+    model: Model,
+    index: Index,
+    tokens: Sequence[str],
+    position: int,
+    layers: Sequence[Layer],
+    k: int,
+    word: str | None = None,
+) -> dict[Layer, list[Hit]]:
+    """For each layer, the k uses most similar to one word of a sentence; uses in that sentence are left out."""
+    layers_NLD = model.layers([tokens])[0][:, position][None]
+    found = {}
+    for layer in layers:
+        mix = of_layer(layer, index.depth)
+        found[layer] = nearest(index, mixed(layers_NLD, mix)[0], mix, k, word, exclude=tokens)
+    return found
+
+
+def find_word(word: str, sentences: Sequence[list[str]]) -> tuple[list[str], int]:
+    """The first sentence that contains the word, and its position; an exact match wins over one in another case."""
+    for same in (str.__str__, str.lower):
+        for tokens in sentences:
+            written = [same(token) for token in tokens]
+            if same(word) in written:
+                return tokens, written.index(same(word))
+    shown = " ".join(token for tokens in sentences for token in tokens)
+    raise DataError(f"{word!r} is not a token of {shown!r:.80}; give a word as it appears there after tokenising")
+
+
 def similarities(index: Index, ids_N: Ids, query_D: Array, mix: Mix) -> Vectors:
-    """The cosine of each use and the query. Block by block: a large index is never in memory as a whole."""
+    """The cosine of each use with the query, block by block: a large index is never in memory as a whole."""
     unit_D = units(query_D)
     blocks = [ids_N[first : first + BLOCK_USES] for first in range(0, len(ids_N), BLOCK_USES)]
     found = [units(mixed(index.stored(block), mix)) @ unit_D for block in blocks]
@@ -50,7 +82,7 @@ def similarities(index: Index, ids_N: Ids, query_D: Array, mix: Mix) -> Vectors:
 
 
 def _candidates(index: Index, query_D: Array, mix: Mix, count: int, word: str | None) -> Ids:
-    """Uses among which the nearest are: of a large index those that faiss finds, else all."""
+    """The uses to compare: those that faiss finds in a large index, otherwise all."""
     if word is not None:
         return index.ids_of(word)
     if len(index) < FAISS_FROM or find_spec("faiss") is None:
@@ -59,9 +91,9 @@ def _candidates(index: Index, query_D: Array, mix: Mix, count: int, word: str | 
     return np.sort(index.ids[rows[0]])
 
 
-@lru_cache(maxsize=2)  # the page compares two mixes at most
+@lru_cache(maxsize=2)  # the page compares at most two mixes
 def _flat(index: Index, mix: Mix) -> Any:
-    """All mixed vectors in memory, compared one by one: faiss is faster than numpy, and as exact."""
+    """All mixed vectors in memory, for exhaustive search: faiss is faster than numpy and equally exact."""
     import faiss
 
     flat = faiss.IndexFlatIP(index.width)

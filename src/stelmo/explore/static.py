@@ -16,18 +16,18 @@ from stelmo.store import static as store
 from stelmo.store.static import StaticVectors
 
 Array = NDArray[Any]
-MODEL_WORDS = 20_000  # of the vocabulary, whose frequent words come first
+MODEL_WORDS = 20_000  # the first words of the vocabulary are the most frequent
 
 
 class Static:
-    """One vector a word, wherever it stands."""
+    """One vector per word, the same in every context."""
 
     def __init__(self, vectors: StaticVectors, vector_of: Callable[[str], Array | None]) -> None:
         self._words, self._vector_of = vectors.words, vector_of
         self._units_VD = units(vectors.vectors_VD)
 
     def neighbours(self, word: str, k: int) -> list[tuple[str, float]]:
-        """The k words most alike with their cosine, the best first; of a word without a vector none."""
+        """The k most similar words with their cosines, best first; empty for a word without a vector."""
         vector_D = self._vector_of(word)
         if vector_D is None:
             return []
@@ -38,15 +38,15 @@ class Static:
 
 
 def of_model(model: Model) -> Static:
-    """By layer 0, which reads a word's characters and nothing around it; over words of the model's vocabulary."""
+    """Layer 0, which depends on a word's characters only, for the words of the model's vocabulary."""
     if model.vocabulary is None:
-        raise ConfigError("the model has no vocabulary to find static neighbours in; give a file of word vectors")
+        raise ConfigError("the model has no vocabulary, so it has no static neighbours; give a file of word vectors")
     words = list(islice(filter(is_word, model.vocabulary), MODEL_WORDS))
     return Static(StaticVectors(words, model.token_vectors(words)), lambda word: model.token_vectors([word])[0])
 
 
 def of_file(path: str | Path) -> Static:
-    """By a file of static vectors, such as GloVe's or word2vec's."""
+    """A file of static vectors, such as GloVe or word2vec."""
     vectors = store.read(path)
 
     def vector_of(word: str) -> Array | None:

@@ -3,8 +3,10 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import FileResponse, PlainTextResponse
 from starlette.staticfiles import StaticFiles
@@ -14,7 +16,7 @@ from stelmo.config import ServeSettings
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
 from stelmo.explore.index import Index, refuse_other_model
-from stelmo.serve import bodies, gate, problems, text, uses
+from stelmo.serve import bodies, gate, index_routes, openai_routes, openapi, problems, text_routes
 from stelmo.serve.arrays import LENGTHS
 from stelmo.serve.context import Context, Here
 from stelmo.serve.metrics import CONTENT_TYPE
@@ -22,6 +24,7 @@ from stelmo.store.runs import Mixes
 
 SITE = Path(__file__).parent / "site"
 router = APIRouter()
+ROUTERS = (router, text_routes.router, index_routes.router, openai_routes.router)
 
 
 def app(
@@ -34,11 +37,12 @@ def app(
     token: str | None = None,
     origins: Sequence[str] = (),
     hosts: Sequence[str] | None = gate.LOOPBACK,
+    access_log: gate.LogFormat | None = None,
 ) -> FastAPI:
-    """`token` is asked of every request that costs something; `origins` are foreign pages that may ask; `hosts` are
-    the names this server goes by, None any."""
+    """`token` is required of every request that uses the model; `origins` are foreign pages that may send requests;
+    `hosts` are the names of this server, None allows any; `access_log` is the format of the logger "stelmo.access"."""
     if model.settings.state == "carry":
-        raise ConfigError("state 'carry': there an answer depends on the requests before; load with warm or fresh")
+        raise ConfigError("state 'carry': an answer would depend on earlier requests; load with warm or fresh")
     if index is not None:
         refuse_other_model(index, model)
     context = Context(model, settings or ServeSettings(), name, index, tasks or {})
@@ -46,16 +50,17 @@ def app(
         title="stelmo",
         version=__version__,
         description="Text → contextual word vectors.",
-        docs_url=None,  # these pages load scripts from elsewhere
+        docs_url=None,  # FastAPI's own pages load scripts from another server
         redoc_url=None,
         lifespan=_lifespan,
     )
     made.state.context = context
-    problems.attach(made)
-    for routes in (router, text.router, uses.router):
+    problems.attach(made, _methods)
+    for routes in ROUTERS:
         made.include_router(routes)
     made.mount("/site", StaticFiles(directory=SITE))
-    _guard(made, context, token, origins, hosts)
+    _describe(made, context, token is not None)
+    _guard(made, context, token, origins, hosts, access_log)
     return made
 
 
@@ -68,32 +73,69 @@ async def _lifespan(made: FastAPI) -> AsyncIterator[None]:
     context.close()
 
 
+def _describe(made: FastAPI, context: Context, secured: bool) -> None:
+    described: dict[str, Any] = {}
+
+    def describe() -> dict[str, Any]:
+        if not described:
+            config = context.model.config
+            described.update(openapi.describe(made, context.settings, config.depth, config.width, secured))
+        return described
+
+    made.openapi = describe  # type: ignore[method-assign]
+
+
 def _guard(
-    made: FastAPI, context: Context, token: str | None, origins: Sequence[str], hosts: Sequence[str] | None
+    made: FastAPI,
+    context: Context,
+    token: str | None,
+    origins: Sequence[str],
+    hosts: Sequence[str] | None,
+    access_log: gate.LogFormat | None,
 ) -> None:
-    """The last one added stands outermost."""
-    most = context.settings
-    made.add_middleware(gate.Limits, most.requests, most.body_bytes, most.seconds)
+    """The middleware added last is the outermost."""
+    made.add_middleware(gate.Limits, context.settings, lambda: context.batcher.wait_seconds)
     if token is not None:
         made.add_middleware(gate.Token, token)
     if origins:
-        headers = ("Authorization", "Content-Type")
         made.add_middleware(
             CORSMiddleware,
             allow_origins=origins,
             allow_methods=("GET", "POST", "DELETE"),
-            allow_headers=headers,
+            allow_headers=("Authorization", "Content-Type"),
             expose_headers=(LENGTHS, "Retry-After"),
         )
     if hosts is not None:
         made.add_middleware(gate.Host, hosts)
     made.add_middleware(gate.Headers)
-    made.add_middleware(gate.Counted, context.metrics)
+    made.add_middleware(gate.Head)
+    made.add_middleware(gate.Observed, context.metrics, _route, access_log)
+
+
+def _matching(path: str) -> list[APIRoute]:
+    routes = [route for routes in ROUTERS for route in routes.routes if isinstance(route, APIRoute)]
+    return [route for route in routes if route.path_regex.match(path)]
+
+
+def _route(path: str) -> str:
+    """The pattern of a path, also of a request that was refused before it reached its route."""
+    return next((route.path for route in _matching(path)), "/site" if path.startswith("/site/") else "other")
+
+
+def _methods(path: str) -> list[str]:
+    found = {method for route in _matching(path) for method in route.methods or ()}
+    return sorted(found | {"HEAD"} if "GET" in found else found) or ["GET", "HEAD"]
 
 
 @router.get("/", include_in_schema=False)
 async def page() -> FileResponse:
     return FileResponse(SITE / "index.html")
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs() -> FileResponse:
+    """An interactive description of the routes, from files of this package."""
+    return FileResponse(SITE / "docs.html")
 
 
 @router.get("/health")
@@ -102,8 +144,12 @@ async def health() -> bodies.Health:
     return bodies.Health(status="ok")
 
 
-@router.get("/metrics", response_class=PlainTextResponse)
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={200: {"content": {"text/plain": {"example": "stelmo_batches_total 3.0"}}}},
+)
 async def metrics(here: Here) -> PlainTextResponse:
-    """What the server has done, as Prometheus reads it."""
-    gauges = {"stelmo_waiting_tokens": ("Tokens waiting for the model.", lambda: float(here.batcher.waiting))}
-    return PlainTextResponse(here.metrics.text(gauges), media_type=CONTENT_TYPE)
+    """Counts of requests and batches, for Prometheus."""
+    _ = here.batcher  # the queue is among the figures
+    return PlainTextResponse(here.metrics.text(), media_type=CONTENT_TYPE)

@@ -1,7 +1,7 @@
 """Sentences of many requests → one model, a batch at a time. Knows no HTTP.
 
-One thread has the model. While it computes, requests wait in a bounded queue; the next batch is what has gathered, up
-to a budget of tokens. What was accepted is answered, even while the service stops.
+One thread uses the model. While it computes, requests wait in a bounded queue; the next batch takes what is waiting, up
+to a budget of tokens. Every accepted request is answered, even while the service shuts down.
 """
 
 import threading
@@ -16,10 +16,15 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Sentence = Sequence[str]
 Compute = Callable[[list[Sentence]], list[Array]]
+RECENT = 0.3  # weight of the last batch in the estimated speed
 
 
 class Full(Exception):  # noqa: N818 — a state, not a mistake
-    """As much is waiting as may wait."""
+    """The queue is full. `seconds` estimates how long until there is room."""
+
+    def __init__(self, seconds: float = 1.0) -> None:
+        super().__init__(f"the queue is full for about {seconds:.1f} seconds")
+        self.seconds = seconds
 
 
 class Batch(NamedTuple):
@@ -31,7 +36,7 @@ class Batch(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Sentences for a common batch; or a call that needs the model for itself."""
+    """Sentences for a shared batch, or a call that needs the model for itself."""
 
     sentences: list[Sentence]
     call: Callable[[], Any] | None
@@ -51,7 +56,8 @@ class Batcher:
         self._compute, self._done = compute, done
         self._batch_tokens, self._queue_tokens, self._wait = batch_tokens, queue_tokens, wait
         self._queue: deque[_Work] = deque()
-        self._waiting = 0  # tokens in the queue
+        self._waiting = self._running = 0  # tokens in the queue, tokens being computed
+        self._seconds_per_token = 0.0  # recent average; 0 before the first batch
         self._closed = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="model", daemon=True)
@@ -62,16 +68,21 @@ class Batcher:
         """Tokens in the queue."""
         return self._waiting
 
+    @property
+    def wait_seconds(self) -> float:
+        """Estimated time until everything that is waiting now is computed."""
+        return (self._waiting + self._running) * self._seconds_per_token
+
     def layers(self, sentences: Sequence[Sentence]) -> "Future[list[Array]]":
-        """An (L+1, T, D) array for each sentence, when its turn comes. Its markers count as tokens. Raises `Full`."""
+        """A future with an (L+1, T, D) array per sentence. Sentence markers count as tokens. Raises `Full`."""
         return self._put(_Work(list(sentences), None, sum(len(words) + 2 for words in sentences), Future()))
 
     def call(self, function: Callable[[], Any], tokens: int) -> "Future[Any]":
-        """What the function returns, run while nobody else uses the model. Raises `Full`."""
+        """A future with the function's result; nothing else uses the model while it runs. Raises `Full`."""
         return self._put(_Work([], function, tokens, Future()))
 
     def close(self) -> None:
-        """Finish what was accepted; nothing more is."""
+        """Finish the accepted work and accept no more."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -79,9 +90,9 @@ class Batcher:
 
     def _put(self, work: _Work) -> "Future[Any]":
         with self._changed:
-            # An empty queue takes any request: the limits of a request are another setting.
+            # An empty queue takes any request: the size of a request is limited elsewhere.
             if self._closed or (self._queue and self._waiting + work.tokens > self._queue_tokens):
-                raise Full
+                raise Full(self.wait_seconds)
             self._queue.append(work)
             self._waiting += work.tokens
             self._changed.notify()
@@ -91,12 +102,18 @@ class Batcher:
         while batch := self._next():
             started = time.perf_counter()
             batch = [work for work in batch if work.answer.set_running_or_notify_cancel()]
-            if batch:
-                _answer(batch, self._compute)
-                self._done(Batch(len(batch), sum(work.tokens for work in batch), time.perf_counter() - started))
+            if not batch:
+                continue
+            tokens = self._running = sum(work.tokens for work in batch)
+            _answer(batch, self._compute)
+            seconds = time.perf_counter() - started
+            speed = seconds / max(1, tokens)
+            self._seconds_per_token += (RECENT if self._seconds_per_token else 1.0) * (speed - self._seconds_per_token)
+            self._running = 0
+            self._done(Batch(len(batch), tokens, seconds))
 
     def _next(self) -> list[_Work]:
-        """What is computed together: one call, or sentences up to the budget. Nothing: closed, and all is done."""
+        """The next batch: one call, or sentences up to the budget. Empty once closed and finished."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._closed)
             if self._wait and not self._closed:
@@ -115,13 +132,13 @@ class Batcher:
 
 
 def _answer(batch: list[_Work], compute: Compute) -> None:
-    """Each request its own part; a problem of the model is everybody's."""
+    """Gives each request its own results; an exception of the model goes to every request of the batch."""
     try:
         if batch[0].call is not None:
             batch[0].answer.set_result(batch[0].call())
             return
         found = iter(compute([sentence for work in batch for sentence in work.sentences]))
-    except BaseException as problem:  # noqa: BLE001 — it goes to whoever waits for the answer, not to this thread
+    except BaseException as problem:  # noqa: BLE001 — raised in the threads that wait for the answer, not in this one
         for work in batch:
             work.answer.set_exception(problem)
         return

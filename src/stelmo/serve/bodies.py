@@ -1,21 +1,46 @@
-"""Bodies of requests and answers, as the OpenAPI shows them. Knows no model and no limit that is a setting."""
+"""Bodies of requests and answers, as in the OpenAPI description. Knows no model and no limit that is a setting."""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainValidator,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
 
 def _encodable(text: str) -> str:
-    """JSON can say "\\ud800", half of a character, which no answer could hold."""
+    """JSON can contain "\\ud800", half of a character, which cannot be sent back in UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("a lone surrogate; expected text that UTF-8 can hold") from None
+        raise ValueError("contains a lone surrogate; expected text that can be encoded in UTF-8") from None
     return text
 
 
 Text = Annotated[str, AfterValidator(_encodable)]
-LayerName = Literal["mean", "top"] | Annotated[int, Field(ge=0, le=1000, strict=True)]
+LAYER_SCHEMA = {"anyOf": [{"type": "string", "enum": ["mean", "top"]}, {"type": "integer", "minimum": 0}]}
+
+
+def _layer(value: Any) -> str | int:
+    """Only the type: which layers there are depends on the model, and is checked there."""
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return value
+    raise ValueError('expected "mean", "top" or the number of a layer')
+
+
+LayerName = Annotated[str | int, PlainValidator(_layer), WithJsonSchema(LAYER_SCHEMA)]
+LayerOrAll = Annotated[
+    str | int,
+    PlainValidator(_layer),
+    WithJsonSchema({"anyOf": [{"type": "string", "enum": ["mean", "top", "all"]}, LAYER_SCHEMA["anyOf"][1]]}),
+]
 Number = Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)]
 Tokens = Annotated[list[Text], Field(min_length=1)]
 Position = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
@@ -34,22 +59,57 @@ def _example(*examples: dict[str, Any]) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": list(examples)})
 
 
+TEXTS_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
+        {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
+        },
+    ]
+}
+
+
+def _texts(value: Any) -> list[str | list[str]]:
+    """One text, several texts, or several texts as lists of words."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts:
+        raise ValueError("expected a text or a list of texts")
+    flat = [part for text in texts for part in (text if isinstance(text, list) else [text])]
+    if any(isinstance(part, int) for part in flat):
+        raise ValueError("contains token ids, which belong to another tokenizer; expected texts, or lists of words")
+    if not all(isinstance(part, str) for part in flat):
+        raise ValueError("expected a text, a list of texts, or lists of words")
+    for part in flat:
+        _encodable(part)
+    return texts
+
+
 class Mix(Body):
-    """γ · Σ s_l h_l. The weights are taken as they are: shares s_0 … s_L, one for each layer."""
+    """γ · Σ s_l h_l. The weights s_0 … s_L, one per layer, are used as given, without a softmax."""
 
     model_config = _example({"weights": [0.2, 0.5, 0.3], "gamma": 1.0})
     weights: list[Number] = Field(min_length=1, max_length=1000)
     gamma: Number = 1.0
 
     @model_validator(mode="after")
-    def _is_something(self) -> "Mix":
+    def _is_not_zero(self) -> "Mix":
         if max(map(abs, self.weights)) < 1e-6 or abs(self.gamma) < 1e-6:
-            raise ValueError("a mix of nothing: all weights are zero, or gamma is")
+            raise ValueError("all weights are zero, or gamma is zero; expected a mix that is not zero")
         return self
 
 
+def _mix_or_layer(value: Any) -> str:
+    return "mix" if isinstance(value, dict | Mix) else "layer"
+
+
+MixOrLayer = Annotated[Annotated[Mix, Tag("mix")] | Annotated[LayerName, Tag("layer")], Discriminator(_mix_or_layer)]
+
+
 class Mixed(Body):
-    """A body that says which layers it is about: by `mix`, or by `layer`; by neither: their mean."""
+    """A body that chooses its layers by `mix` or by `layer`; the default is the mean of all layers."""
 
     mix: Mix | None = None
     layer: LayerName | None = None
@@ -57,7 +117,7 @@ class Mixed(Body):
     @model_validator(mode="after")
     def _one_of_both(self) -> "Mixed":
         if self.mix is not None and self.layer is not None:
-            raise ValueError("mix and layer; give one of the two")
+            raise ValueError("both mix and layer are given; expected one of the two")
         return self
 
 
@@ -67,25 +127,27 @@ class TokenizeRequest(Body):
 
 
 class TokenizeAnswer(Body):
+    model_config = _example({"sentences": [["They", "fell", "in", "love", "."], ["Stocks", "fell", "."]]})
     sentences: list[list[str]]
 
 
 class EmbedRequest(Body):
     model_config = _example({"sentences": [BANK, LOAN], "layer": "top"}, {"text": "Stocks fell.", "layer": "all"})
     sentences: list[list[Text]] | None = None
-    text: Text | None = Field(None, description="instead of sentences: raw text, tokenised here")
-    layer: LayerName | Literal["all"] = "mean"
+    text: Text | None = Field(None, description="raw text instead of sentences; it is tokenised by the server")
+    layer: LayerOrAll = "mean"
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "EmbedRequest":
         if (self.sentences is None) == (self.text is None):
-            raise ValueError("give sentences (lists of tokens) or text, one of the two")
+            raise ValueError("expected sentences (lists of tokens) or text, one of the two")
         return self
 
 
 class EmbedAnswer(Body):
-    """A (T, D) list each; with layer "all" (L+1, T, D)."""
+    """Per sentence a (T, D) list; with layer "all" an (L+1, T, D) list."""
 
+    model_config = _example({"sentences": [["Stocks"]], "vectors": [[[0.1, -0.2, 0.3]]]})
     sentences: list[list[str]]
     vectors: list[list[list[float]]] | list[list[list[list[float]]]]
 
@@ -96,12 +158,13 @@ class SimilarityRequest(Mixed):
     )
     first: Tokens
     second: Tokens
-    layers: Literal["each"] | None = Field(None, description="a matrix for each layer instead of one")
+    layers: Literal["each"] | None = Field(None, description="one matrix per layer instead of a single one")
 
 
 class SimilarityAnswer(Body):
-    """Cosines of all word pairs, a row for each word of the first sentence."""
+    """Cosines of all word pairs, one row per word of the first sentence."""
 
+    model_config = _example({"first": ["a"], "second": ["a", "bank"], "similarity": [[1.0, 0.2]], "layers": None})
     first: list[str]
     second: list[str]
     similarity: list[list[float]] | None = None
@@ -121,21 +184,90 @@ class Guess(Body):
 
 
 class GuessAnswer(Body):
-    """By what stands before the place, by what stands after it, and by both."""
+    """Predictions from the words before the position, from those after it, and from both."""
 
+    model_config = _example(
+        {
+            "forward": [{"word": "first", "probability": 0.02}],
+            "backward": [{"word": "dogs", "probability": 0.1}],
+            "both": [{"word": "dog", "probability": 0.4}],
+        }
+    )
     forward: list[Guess]
     backward: list[Guess]
     both: list[Guess]
 
 
+class EmbeddingsRequest(Body):
+    """The request of OpenAI's embeddings API. Pre-tokenised texts are lists of words, not of token ids."""
+
+    model_config = _example({"input": ["We sat on the bank of the river.", "Stocks fell."], "model": "english"})
+    input: Annotated[str | list[Any], PlainValidator(_texts), WithJsonSchema(TEXTS_SCHEMA)]
+    model: Text | None = Field(None, description="the name of this server's model; any other is refused")
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: Count | None = Field(None, description="if given, it must be the width of the model")
+    user: Text | None = Field(None, description="ignored")
+
+
+class Embedding(Body):
+    object: Literal["embedding"] = "embedding"
+    index: int
+    embedding: list[float] | str = Field(description="numbers, or little-endian float32 in base64")
+
+
+class Usage(Body):
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsAnswer(Body):
+    model_config = _example(
+        {
+            "object": "list",
+            "data": [{"object": "embedding", "index": 0, "embedding": [0.6, -0.8]}],
+            "model": "english",
+            "usage": {"prompt_tokens": 3, "total_tokens": 3},
+        }
+    )
+    object: Literal["list"] = "list"
+    data: list[Embedding]
+    model: str
+    usage: Usage
+
+
+class TextsRequest(Body):
+    """The request of text-embeddings-inference's /embed."""
+
+    model_config = _example({"inputs": ["We sat on the bank of the river.", "Stocks fell."]})
+    inputs: Annotated[str | list[Any], PlainValidator(_texts), WithJsonSchema(TEXTS_SCHEMA)]
+    normalize: bool = Field(True, description="scale each vector to length 1")
+    truncate: bool = Field(False, description="cut sentences that are too long instead of refusing them")
+    truncation_direction: Literal["left", "right", "Left", "Right"] = "right"
+    prompt_name: None = None
+    dimensions: Count | None = Field(None, description="if given, it must be the width of the model")
+
+
 class ModelAnswer(Body):
+    model_config = _example(
+        {
+            "name": "english",
+            "parameters": 13_000_000,
+            "layers": 3,
+            "width": 256,
+            "vocabulary": 50_000,
+            "fingerprint": "5f0c",
+            "has_softmax": True,
+            "map_methods": ["pca", "tsne"],
+        }
+    )
     name: str
     parameters: int
-    layers: int = Field(description="layers of a word, the token layer included")
+    layers: int = Field(description="layers of a word, including the token layer")
     width: int
     vocabulary: int | None
     fingerprint: str
     has_softmax: bool
+    map_methods: list[Method] = Field(description="methods that this server can draw maps with")
 
 
 class TaskOutput(Body):
@@ -145,6 +277,13 @@ class TaskOutput(Body):
 
 
 class TaskAnswer(Body):
+    model_config = _example(
+        {
+            "name": "run",
+            "task": "ner",
+            "outputs": [{"placement": "input", "weights": [0.2, 0.5, 0.3], "gamma": 1.1}],
+        }
+    )
     name: str
     task: str
     outputs: list[TaskOutput]
@@ -156,6 +295,7 @@ class WordUses(Body):
 
 
 class WordsAnswer(Body):
+    model_config = _example({"words": [{"word": "bank", "uses": 120}]})
     words: list[WordUses]
 
 
@@ -180,6 +320,12 @@ class StaticNeighbour(Body):
 
 
 class NeighboursAnswer(Body):
+    model_config = _example(
+        {
+            "contextual": [{"id": 7, "tokens": ["a", "river", "bank"], "position": 2, "similarity": 0.8}],
+            "static": [{"word": "banks", "similarity": 0.7}],
+        }
+    )
     contextual: list[ContextualNeighbour]
     static: list[StaticNeighbour]
 
@@ -187,12 +333,12 @@ class NeighboursAnswer(Body):
 class MapRequest(Body):
     model_config = _example({"word": "bank", "mixes": [2], "method": "pca"})
     word: Text
-    mixes: list[Mix | LayerName] = Field(["mean"], min_length=1, max_length=2)
+    mixes: list[MixOrLayer] = Field(["mean"], min_length=1, max_length=2)
     method: Method = "pca"
     clusters: Annotated[int, Field(ge=1, le=20, strict=True)] | None = Field(
-        None, description="unset: as the uses part"
+        None, description="number of groups; by default it is estimated"
     )
-    limit: Count = Field(500, description="uses at most; of more, some from all over the corpus")
+    limit: Count = Field(500, description="largest number of uses; if there are more, a sample spread over the corpus")
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] = 0
 
 
@@ -204,9 +350,9 @@ class MapUse(Body):
 
 
 class FlatMap(Body):
-    mix: Mix | LayerName
+    mix: MixOrLayer
     points: list[tuple[float, float]]
-    trustworthiness: float = Field(description="1: neighbours on the map are neighbours in truth; lower: some are not")
+    trustworthiness: float = Field(description="1 if all neighbours on the map are true ones, lower if not")
 
 
 class Cluster(Body):
@@ -215,7 +361,18 @@ class Cluster(Body):
 
 
 class MapAnswer(Body):
+    model_config = _example(
+        {
+            "word": "bank",
+            "total": 1,
+            "uses": [{"id": 7, "tokens": ["a", "bank"], "position": 1, "cluster": 0}],
+            "maps": [{"mix": 2, "points": [[0.0, 0.0]], "trustworthiness": 1.0}],
+            "clusters": [{"size": 1, "words": []}],
+            "method": "pca",
+        }
+    )
     word: str
+    total: int = Field(description="uses of the word in the index; the map shows at most `limit` of them")
     uses: list[MapUse]
     maps: list[FlatMap]
     clusters: list[Cluster]
@@ -223,10 +380,12 @@ class MapAnswer(Body):
 
 
 class JobAnswer(Body):
+    model_config = _example({"job": "3q2-7w"})
     job: str
 
 
 class JobState(Body):
+    model_config = _example({"state": "running", "progress": 0.4, "map": None, "error": None})
     state: Literal["running", "done", "failed"]
     progress: float
     map: MapAnswer | None = None
@@ -234,9 +393,24 @@ class JobState(Body):
 
 
 class Health(Body):
+    model_config = _example({"status": "ok"})
     status: Literal["ok"]
 
 
 class Problem(Body):
-    model_config = _example({"error": "position 9: the sentence has 4 tokens, numbered from 0"})
-    error: str
+    """What went wrong (RFC 9457)."""
+
+    model_config = _example(
+        {
+            "type": "about:blank",
+            "title": "Unprocessable Entity",
+            "status": 422,
+            "detail": "position 9: the sentence has 4 tokens, numbered from 0",
+            "message": "position 9: the sentence has 4 tokens, numbered from 0",
+        }
+    )
+    type: Literal["about:blank"] = "about:blank"
+    title: str
+    status: int
+    detail: str
+    message: str = Field(description="the same as detail; OpenAI's client shows this field")

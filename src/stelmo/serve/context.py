@@ -1,17 +1,21 @@
-"""What every route leans on: the model behind its queue, the limits, the index, the tasks. Knows no route."""
+"""What every route needs: the model behind its queue, the limits, the index, the tasks. Knows no route."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Annotated, Any, ParamSpec, TypeVar
 
+import anyio
 import anyio.to_thread
 from fastapi import Depends, Request
 from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 
-from stelmo.config import ServeSettings
+from stelmo.config import Layer, ServeSettings, choose
 from stelmo.embed.model import Model
 from stelmo.errors import DataError
 from stelmo.explore import mixing, static
@@ -23,10 +27,18 @@ from stelmo.serve.batching import Batcher
 from stelmo.serve.jobs import Jobs
 from stelmo.serve.metrics import Metrics
 from stelmo.store.runs import Mixes
+from stelmo.text import sentences as text
 
 Array = NDArray[Any]
 P = ParamSpec("P")
 R = TypeVar("R")
+# Threads that compute at once. They share the interpreter with the event loop: with more of them, the event loop would
+# wait longer for its turn, and so would /health.
+THREADS = 3
+# Characters tokenised at once. `sentencex` holds the interpreter during a call, and on some texts its time grows with
+# the square of their length: up to 30 ms for this many characters, but several seconds for 90,000.
+PIECE = 8000
+_CUTS = (re.compile(r"\n[ \t\r]*\n"), re.compile(r"[.!?…][\"'”’)\]]*\s+(?=\S)"), re.compile(r"\s"))
 
 
 @dataclass
@@ -40,18 +52,25 @@ class Context:
 
     @cached_property
     def batcher(self) -> Batcher:
-        """Made when the service starts: it has a thread."""
+        """Created when the service starts, since it has a thread."""
         chosen = self.settings
-        compute = self.model.layers
-        return Batcher(compute, chosen.batch_tokens, chosen.queue_tokens, chosen.batch_wait, self.metrics.batch)
+        made = Batcher(
+            self.model.layers, chosen.batch_tokens, chosen.queue_tokens, chosen.batch_wait, self.metrics.batch
+        )
+        self.metrics.watch_queue(lambda: float(made.waiting))
+        return made
 
     @cached_property
     def jobs(self) -> Jobs:
         return Jobs(self.settings.jobs)
 
-    def prepare(self) -> "tuple[Mapping[str, int], Static | None]":
-        """What the first question about the index would have to wait for."""
-        return self.uses().words, self.static
+    @cached_property
+    def _threads(self) -> anyio.CapacityLimiter:
+        return anyio.CapacityLimiter(THREADS)
+
+    def prepare(self) -> None:
+        """Compute what the first request about the index would have to wait for."""
+        _ = self.uses().words, self.static
 
     def close(self) -> None:
         self.jobs.close()
@@ -63,7 +82,7 @@ class Context:
 
     @cached_property
     def static(self) -> Static | None:
-        """Vectors without context; a model without a vocabulary has no words to compare."""
+        """Vectors without context; None for a model without a vocabulary."""
         return None if self.model.vocabulary is None else static.of_model(self.model)
 
     @property
@@ -71,44 +90,99 @@ class Context:
         return self.model.config.depth
 
     def uses(self) -> Index:
-        """The index; a server without one has nothing at such an address."""
+        """The index; without one, routes about it answer 404."""
         if self.index is None:
             raise HTTPException(404, "this server has no index of word uses; start it with --index DIR")
         return self.index
 
     async def layers(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
-        """(L+1, T, D) of each sentence, once within the limits."""
+        """(L+1, T, D) of each sentence, if they are within the limits."""
         self.check(sentences)
         return await asyncio.wrap_future(self.batcher.layers(sentences))
 
     async def alone(self, function: Callable[[], R], tokens: int) -> R:
-        """What the function makes of the model while nobody else uses it."""
+        """The function's result; nothing else uses the model while it runs."""
         return await asyncio.wrap_future(self.batcher.call(function, tokens))
 
+    async def in_thread(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run in a thread, so that the event loop stays responsive. A cancelled caller does not wait for the thread."""
+        call = partial(function, *args, **kwargs)
+        return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=self._threads)
+
+    async def tokenize(self, texts: Sequence[str], most: int | None = None) -> list[list[list[str]]]:
+        """The sentences of each text. More than `most` tokens in all are refused as soon as they are found.
+
+        Tokenising happens piece by piece in a thread, which stops after a piece when the request has timed out.
+        """
+        abandoned = threading.Event()
+        try:
+            return await self.in_thread(_tokenize, texts, most, abandoned)
+        finally:
+            abandoned.set()
+
     def check(self, sentences: Sequence[Sequence[str]]) -> None:
-        """Refuse what is beyond a limit."""
+        """Refuse what exceeds a limit."""
         most = self.settings
         _within("sentences", len(sentences), most.sentences)
-        _within("tokens of a sentence", max(map(len, sentences), default=0), most.sentence_tokens)
+        _within("tokens in a sentence", max(map(len, sentences), default=0), most.sentence_tokens)
         _within("tokens", sum(map(len, sentences)), most.tokens)
         longest = max((len(token) for sentence in sentences for token in sentence), default=0)
-        _within("characters of a token", longest, most.token_characters)
+        _within("characters in a token", longest, most.token_characters)
 
     def count(self, wanted: int) -> int:
-        """How many answers somebody may have."""
+        """A number of results, within the limit."""
         _within("answers", wanted, self.settings.answers)
         return wanted
 
+    def layer(self, asked: str | int, *more: str) -> Layer:
+        """A layer that the model has, or one of `more`."""
+        choose("layer", asked, ("mean", "top", *range(self.depth), *more))
+        return asked  # type: ignore[return-value]
+
     def mix(self, asked: bodies.Mix | str | int | None) -> Mix:
-        """Of a request's `mix`, `layer`, or neither."""
+        """From a request's `mix` or `layer`; the default is the mean of all layers."""
         if isinstance(asked, bodies.Mix):
             return mixing.checked(asked.weights, asked.gamma, self.depth)
-        return mixing.of_layer("mean" if asked is None else asked, self.depth)  # type: ignore[arg-type]
+        return mixing.of_layer("mean" if asked is None else self.layer(asked), self.depth)
+
+
+def _tokenize(texts: Sequence[str], most: int | None, abandoned: threading.Event) -> list[list[list[str]]]:
+    found: list[list[list[str]]] = [[] for _ in texts]
+    tokens = 0
+    for number, piece in ((number, piece) for number, raw in enumerate(texts) for piece in _pieces(raw)):
+        if abandoned.is_set():
+            break
+        sentences = text.tokenize(piece)
+        found[number] += sentences
+        tokens += sum(map(len, sentences))
+        if most is not None and tokens > most:
+            raise DataError(f"more than {most:,} tokens; this server accepts at most {most:,}")
+    return found
+
+
+def _pieces(raw: str) -> Iterator[str]:
+    """Pieces of at most PIECE characters, cut at a blank line, which changes no sentence.
+
+    A longer paragraph is cut at the end of a sentence by its punctuation, or else at white space, or else anywhere.
+    """
+    start = 0
+    while len(raw) - start > PIECE:
+        window = raw[start : start + PIECE]
+        ends = (deque(pattern.finditer(window), maxlen=1) for pattern in _CUTS)
+        end = next((found[0].end() for found in ends if found), PIECE)
+        yield raw[start : start + end]
+        start += end
+    yield raw[start:]
 
 
 def _within(what: str, found: int, most: int) -> None:
     if found > most:
-        raise DataError(f"{found:,} {what}; this server takes at most {most:,}")
+        raise DataError(f"{found:,} {what}; this server accepts at most {most:,}")
+
+
+def check_position(tokens: Sequence[str], position: int) -> None:
+    if position >= len(tokens):
+        raise DataError(f"position {position}: the sentence has {len(tokens)} tokens, numbered from 0")
 
 
 def mixed(layers_LTD: Array, mix: Mix) -> Array:
@@ -116,13 +190,8 @@ def mixed(layers_LTD: Array, mix: Mix) -> Array:
     return mixing.mixed(layers_LTD.swapaxes(0, 1), mix)
 
 
-async def in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Beside the event loop, so that a long computation holds nobody up; who stops waiting does not wait for it."""
-    return await anyio.to_thread.run_sync(partial(function, *args, **kwargs), abandon_on_cancel=True)
-
-
 def cosines(first_TD: Array, second_SD: Array) -> Array:
-    """(T, S), within -1 … 1, to six decimals."""
+    """(T, S), within -1 … 1, rounded to six decimals."""
     products_TS: Array = mixing.units(first_TD) @ mixing.units(second_SD).T
     return products_TS.astype(float).clip(-1, 1).round(6)
 

@@ -1,25 +1,32 @@
-"""What stands between the network and the routes: headers, host, token, and how much is let in. Knows no route's body.
+"""The middleware between the network and the routes: log, headers, host, token and limits. Knows no route's body.
 
-Each is an ASGI application around another. Outermost first: `Counted`, `Headers`, `Host`, (CORS), `Token`, `Limits`.
+Each is an ASGI application around another. Outermost first: `Observed`, `Head`, `Headers`, `Host`, (CORS), `Token`,
+`Limits`.
 """
 
 import asyncio
 import hmac
+import json
+import logging
+import re
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Literal
 
 from starlette.datastructures import Headers as RequestHeaders
 from starlette.datastructures import MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from stelmo.config import ServeSettings
 from stelmo.serve import problems
 from stelmo.serve.metrics import Metrics
 
 PAGE_POLICY = "; ".join(
     (
         "default-src 'self'",
-        "img-src 'self' data: blob:",  # a picture to be exported is drawn from a blob
+        "img-src 'self' data: blob:",  # an exported picture is drawn from a blob
         "object-src 'none'",
         "base-uri 'none'",
         "form-action 'none'",
@@ -33,165 +40,222 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+# The interactive description sets inline styles; scripts stay restricted to files of this server.
+DOCS_POLICY = f"{PAGE_POLICY}; style-src 'self' 'unsafe-inline'"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MOST_BRACKETS, MOST_COLONS = 100_000, 50_000  # in the body of a request, text included
+LogFormat = Literal["text", "json"]
+access_log = logging.getLogger("stelmo.access")
 
 
-class Counted:
-    """Every request is counted by its route, status and seconds."""
+def uses_the_model(path: str) -> bool:
+    """Whether requests to the path count against the limits; health, metrics and files must always answer."""
+    return path.startswith("/v1/") or path == "/embed"
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app, self._metrics = app, metrics
+
+class Observed:
+    """Counts every request by route, status and duration, and writes one line to the access log."""
+
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, route_of: Callable[[str], str], log: LogFormat | None = None
+    ) -> None:
+        self._app, self._metrics, self._route_of, self._log = app, metrics, route_of, log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        started, status = time.perf_counter(), 500
+        started, status, size = time.perf_counter(), 500, 0
 
         async def noted(message: Message) -> None:
-            nonlocal status
+            nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
+            else:
+                size += len(message.get("body", b""))
             await send(message)
 
         try:
             await self._app(scope, receive, noted)
         finally:
-            # By the route's pattern: paths that anybody can make up would be figures without end.
-            route = getattr(scope.get("route"), "path", "other")
-            self._metrics.request(route, status, time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            # By the route's pattern: clients can invent any number of paths.
+            self._metrics.request(self._route_of(scope["path"]), status, seconds)
+            if self._log is not None:
+                access_log.info(_line(scope, status, size, seconds, self._log))
 
 
-class Headers:
-    """Strict headers on every answer; what the model answers is not kept by any cache."""
+def _line(scope: Scope, status: int, size: int, seconds: float, log: LogFormat) -> str:
+    """One line for one request. Queries are left out: they can contain a user's text."""
+    client = (scope.get("client") or ("-",))[0]
+    path = scope.get("raw_path", scope["path"].encode()).partition(b"?")[0].decode("ascii", "backslashreplace")[:200]
+    when = datetime.now(UTC).isoformat(timespec="milliseconds")
+    if log == "json":
+        fields = {"time": when, "client": client, "method": scope["method"], "path": path}
+        return json.dumps(fields | {"status": status, "bytes": size, "seconds": round(seconds, 4)})
+    shown = "".join(character if character.isprintable() and character != " " else "?" for character in path)
+    return f"{when} {client} {scope['method']} {shown} {status} {size} bytes {seconds * 1000:.0f} ms"
+
+
+class Head:
+    """HEAD is answered like GET, without the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def dressed(message: Message) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            return await self._app(scope, receive, send)
+
+        async def headers_only(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        return await self._app(dict(scope, method="GET"), receive, headers_only)
+
+
+class Headers:
+    """Security headers on every answer; answers of the model are not cached."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
-                headers.setdefault("Cache-Control", "no-store" if scope["path"].startswith("/v1") else "no-cache")
+                if scope["path"] == "/docs":
+                    headers["Content-Security-Policy"] = DOCS_POLICY
+                private = scope["path"].startswith("/v1") or uses_the_model(scope["path"])
+                headers.setdefault("Cache-Control", "no-store" if private else "no-cache")
             await send(message)
 
-        await self._app(scope, receive, dressed)
+        await self._app(scope, receive, with_headers)
 
 
 class Host:
-    """Only names of this machine: a foreign page cannot reach a local server under a name of its own."""
+    """Accepts only names of this machine, so that a foreign page cannot reach a local server by DNS rebinding."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
         self._app, self._names = app, frozenset(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and _host(RequestHeaders(scope=scope).get("host", "")) not in self._names:
-            sentence = f"the Host header names another server; expected {', '.join(sorted(self._names))}"
-            return await problems.answer(421, sentence)(scope, receive, send)
+            detail = f"the Host header names another server; expected {', '.join(sorted(self._names))}"
+            return await problems.answer(421, detail)(scope, receive, send)
         return await self._app(scope, receive, send)
 
 
-def _host(header: str) -> str:
-    """localhost:8765 → localhost, [::1]:8765 → ::1."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0].lower()
+def _host(header: str) -> str | None:
+    """localhost:8765 → localhost, [::1]:8765 → ::1; None for anything else than a name and a port."""
+    found = re.fullmatch(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:/@]+))(?::\d{1,5})?", header)
+    return None if found is None else (found["six"] or found["name"]).lower()
 
 
 class Token:
-    """`Authorization: Bearer …` for all that costs or tells something; the page's own files are open."""
+    """Requires `Authorization: Bearer …` for everything but health, the page's files and the API description."""
 
-    OPEN = ("/health", "/", "/openapi.json")
+    OPEN = ("/health", "/", "/openapi.json", "/docs")
 
     def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app, self._expected = app, f"Bearer {token}".encode()
+        self._app, self._expected = app, token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._is_open(scope["path"]):
-            given = RequestHeaders(scope=scope).get("authorization", "").encode("latin-1")
-            if not hmac.compare_digest(given, self._expected):
-                sentence = "the token is missing or wrong; expected the header Authorization: Bearer TOKEN"
-                return await problems.answer(401, sentence, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+        if scope["type"] == "http" and not (scope["path"] in self.OPEN or scope["path"].startswith("/site/")):
+            scheme, _, given = RequestHeaders(scope=scope).get("authorization", "").partition(" ")
+            right = hmac.compare_digest(given.encode("latin-1"), self._expected)
+            if not right or scheme.lower() != "bearer":
+                detail = "the token is missing or wrong; expected the header Authorization: Bearer TOKEN"
+                return await problems.answer(401, detail, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
         return await self._app(scope, receive, send)
-
-    def _is_open(self, path: str) -> bool:
-        return path in self.OPEN or path.startswith("/site/")
 
 
 class Limits:
-    """At most so many requests at once, each with at most so many bytes and seconds. Only of /v1: a full house still
-    tells its health."""
+    """Limits the size of a body, the time to receive it, the number of requests being answered, and their time.
 
-    def __init__(self, app: ASGIApp, requests: int, body_bytes: int, seconds: float) -> None:
-        self._app, self._requests, self._body_bytes, self._seconds = app, requests, body_bytes, seconds
+    A body is read before its request counts: slow clients do not keep others out. An answer is sent after its request
+    stopped counting, for the same reason.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServeSettings, wait_seconds: Callable[[], float]) -> None:
+        self._app, self._limits, self._wait_seconds = app, settings, wait_seconds
+        self._received = 0  # bytes of all bodies that are not complete
         self.inside = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
+        if scope["type"] != "http" or not uses_the_model(scope["path"]):
             return await self._app(scope, receive, send)
-        if self.inside >= self._requests:
-            return await problems.answer(429, problems.BUSY, problems.RETRY)(scope, receive, send)
+        body = await self._body(scope, receive)
+        if body is None:  # the client is gone
+            return None
+        if isinstance(body, Response):
+            return await body(scope, receive, send)
+        if self.inside >= self._limits.requests:
+            return await problems.busy(self._wait_seconds())(scope, receive, send)
         self.inside += 1
         try:
-            await self._in_time(scope, receive, send)
+            messages = await self._answered(scope, body, receive)
         finally:
             self.inside -= 1
-
-    async def _in_time(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body: bytes | None = None
-        answering = False
-
-        async def noted(message: Message) -> None:
-            nonlocal answering
-            answering = True
+        for message in messages:
             await send(message)
+        return None
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | Response | None:
+        """The body, or why it is refused. A body that is too large is not read to its end."""
+        most, seconds = self._limits.body_bytes, self._limits.body_seconds
+        too_large = problems.answer(413, f"the body is larger than {most:,} bytes; send fewer sentences at once")
+        length = RequestHeaders(scope=scope).get("content-length", "0")
+        if length.isdecimal() and int(length[:20]) > most:
+            return too_large
+        parts: list[bytes] = []
+        size, more = 0, True
+        try:
+            async with asyncio.timeout(seconds):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    self._received += len(parts[-1])
+                    if size > most:
+                        return too_large
+                    if self._received > self._limits.requests * most:
+                        return problems.busy(seconds)
+                    more = message.get("more_body", False)
+        except TimeoutError:
+            detail = f"the body took longer than {seconds:g} seconds to arrive"
+            return problems.answer(408, detail, {"Connection": "close"})
+        finally:
+            self._received -= size
+        body = b"".join(parts)
+        # Parsing holds the event loop, and takes much longer for many small values than for one long text.
+        if body.count(b"[") + body.count(b"{") > MOST_BRACKETS or body.count(b":") > MOST_COLONS:
+            return problems.answer(413, "the body has too many JSON lists or fields; send fewer sentences at once")
+        return body
+
+    async def _answered(self, scope: Scope, body: bytes, receive: Receive) -> list[Message]:
+        """The messages of the answer; of a refusal if it takes too long."""
+        messages: list[Message] = []
+        read = False
+
+        async def replay() -> Message:
+            nonlocal read
+            if read:
+                return await receive()
+            read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def keep(message: Message) -> None:
+            messages.append(message)
 
         try:
-            async with asyncio.timeout(self._seconds) as clock:
-                body = await self._body(scope, receive)
-                if body is None:
-                    sentence = f"the body is larger than {self._body_bytes:,} bytes; send fewer sentences at once"
-                    return await problems.answer(413, sentence)(scope, receive, noted)
-                await self._app(scope, _replayed(body, receive), noted)
+            async with asyncio.timeout(self._limits.seconds) as clock:
+                await self._app(scope, replay, keep)
         except TimeoutError:
             if not clock.expired():
                 raise
-            if not answering:  # else a slow reader has part of the answer, and the connection ends with it
-                await _too_slow(body, self._seconds)(scope, receive, send)
-
-    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
-        """All of it, or None where it is too large: such a body is not read to its end."""
-        length = RequestHeaders(scope=scope).get("content-length", "0")
-        if length.isdecimal() and int(length[:20]) > self._body_bytes:
-            return None
-        parts, size, more = [], 0, True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                break
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > self._body_bytes:
-                return None
-            more = message.get("more_body", False)
-        return b"".join(parts)
-
-
-def _too_slow(body: bytes | None, seconds: float) -> Any:
-    if body is None:
-        return problems.answer(408, f"the body took longer than {seconds:g} seconds to come")
-    return problems.answer(503, f"the answer took longer than {seconds:g} seconds; send less at once", problems.RETRY)
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body in one message; then whatever else comes."""
-    read = False
-
-    async def replay() -> Message:
-        nonlocal read
-        if read:
-            return await receive()
-        read = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replay
+            messages.clear()
+            detail = f"the answer took longer than {self._limits.seconds:g} seconds; send less at once"
+            await problems.answer(503, detail, {"Retry-After": "1"})(scope, replay, keep)
+        return messages

@@ -1,4 +1,4 @@
-"""An index and its model → the page, in the browser. Knows no terminal."""
+"""An index and its model → the explorer page in a browser. Knows no terminal."""
 
 import threading
 import webbrowser
@@ -23,7 +23,7 @@ def run(
     started: service.Started = lambda address: None,
     settings: ServeSettings | None = None,
 ) -> None:
-    """For this machine alone, until Ctrl-C. `tasks` are run folders, whose layer weights the page shows."""
+    """Serve the page to this machine until Ctrl-C. `tasks` are run folders whose layer weights the page shows."""
 
     def tell(address: str) -> None:
         started(address)
@@ -31,4 +31,4 @@ def run(
             threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()  # the server must not wait
 
     made = app(model, settings, index, service.read_tasks(tasks), name=name)
-    service.run(made, "127.0.0.1", port, tell)
+    service.run(made, "127.0.0.1", port, tell, settings)

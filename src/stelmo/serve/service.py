@@ -1,20 +1,109 @@
 """An application and an address → a running server. Knows no route and no terminal."""
 
+import asyncio
+import logging
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from stelmo.config import ServeSettings
 from stelmo.errors import ConfigError
+from stelmo.serve import gate
 from stelmo.store.runs import Mixes, read_mixes
 
-Started = Callable[[str], None]  # told the address when the server answers
+Started = Callable[[str], None]  # called with the address once the server accepts connections
+GRACE = 1.0  # seconds after the deadline of a body, in which the client is told so
+STALLED_SECONDS = 30.0  # a client that reads nothing of its answer for so long is disconnected
+
+
+class _Connection(H11Protocol):
+    """uvicorn's connection, with deadlines for slow clients and a limit on the number of connections."""
+
+    def __init__(self, *arguments: Any, limits: ServeSettings, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._limits = limits
+        self._deadline: asyncio.TimerHandle | None = None  # to receive the rest of a request
+        self._receiving: type[h11.SEND_BODY] | type[h11.IDLE] | None = None  # what the deadline is for
+        self._stalled: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect(h11.IDLE)
+        if len(self.connections) > self._limits.connections:
+            slow = [other for other in self.connections if isinstance(other, _Connection) and other._deadline]
+            slowest = min(slow, key=lambda other: other._deadline.when() if other._deadline else 0.0)
+            slowest.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def _watch(self) -> None:
+        """Start, keep or stop the deadline, by what the client has sent so far."""
+        state = self.conn.their_state
+        if state is h11.SEND_BODY or (state is h11.IDLE and self.conn.trailing_data[0]):
+            self._expect(state)
+        else:
+            self._expect(None)
+
+    def _expect(self, what: Any) -> None:
+        if what is self._receiving and what is not None:
+            return
+        self._receiving = what
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if what is not None:
+            headers, body = self._limits.header_seconds, self._limits.body_seconds + GRACE
+            self._deadline = self.loop.call_later(headers if what is h11.IDLE else body, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect(None)
+        if self._stalled is not None:
+            self._stalled.cancel()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._check_reader(None)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stalled is not None:
+            self._stalled.cancel()
+
+    def _check_reader(self, before: int | None) -> None:
+        unread = self.transport.get_write_buffer_size()
+        if before is not None and unread >= before:
+            self.transport.abort()
+        else:
+            self._stalled = self.loop.call_later(STALLED_SECONDS, self._check_reader, unread)
+
+    def shutdown(self) -> None:
+        """Finish complete requests; do not wait for the rest of an incomplete one."""
+        if self.conn.their_state is h11.SEND_BODY:
+            self.transport.abort()
+        else:
+            super().shutdown()
 
 
 class _Server(uvicorn.Server):
@@ -28,21 +117,41 @@ class _Server(uvicorn.Server):
             self._tell()
 
 
-def run(app: ASGIApp, host: str, port: int, started: Started) -> None:
-    """Until Ctrl-C or SIGTERM; then what was accepted is finished."""
+def run(app: ASGIApp, host: str, port: int, started: Started, settings: ServeSettings | None = None) -> None:
+    """Until Ctrl-C or SIGTERM; then accepted requests are finished."""
     with listen(host, port) as listening, _ending_well():
-        server(app, listening, started).run([listening])
+        server(app, listening, started, settings).run([listening])
 
 
-def server(app: ASGIApp, listening: socket.socket, started: Started) -> uvicorn.Server:
-    """Runs on the socket by its `run`, until its `should_exit` is set."""
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+def server(
+    app: ASGIApp, listening: socket.socket, started: Started, settings: ServeSettings | None = None
+) -> uvicorn.Server:
+    """A server for the socket: its `run` returns after its `should_exit` is set."""
+    limits = settings or ServeSettings()
+    config = uvicorn.Config(
+        app,
+        http=partial(_Connection, limits=limits),  # type: ignore[arg-type]
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=int(limits.seconds + limits.body_seconds) + 1,
+    )
     return _Server(config, lambda: started(address(listening)))
+
+
+def log_to_stderr() -> None:
+    """Write the access log to standard error, one line per request."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    gate.access_log.addHandler(handler)
+    gate.access_log.setLevel(logging.INFO)
+    gate.access_log.propagate = False
 
 
 @contextmanager
 def _ending_well() -> Iterator[None]:
-    """uvicorn stops at a signal and then sends it again; here to nobody: the server has done as it was told."""
+    """uvicorn stops at a signal and then raises it again; ignore the second one, so that the exit code is 0."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -60,7 +169,7 @@ def address(listening: socket.socket) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine reaches a server there."""
+    """Whether only this machine can reach a server there."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -68,20 +177,22 @@ def is_loopback(host: str) -> bool:
 
 
 def read_token(path: str | Path) -> str:
-    """The first line of a file; a short one could be guessed."""
+    """The first line of a file; short tokens are refused, since they could be guessed."""
     try:
         lines = Path(path).read_text(encoding="ascii").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "not ASCII"
-        raise ConfigError(f"{path}: no token can be read there ({reason})") from None
+        raise ConfigError(f"{path}: the token cannot be read ({reason})") from None
     token = lines[0].strip() if lines else ""
     if len(token) < 16 or not token.isprintable() or " " in token:
-        raise ConfigError(f"{path}: the first line is no token; expected 16 letters or more: openssl rand -hex 32")
+        raise ConfigError(
+            f"{path}: the first line is not a token; expected at least 16 characters: openssl rand -hex 32"
+        )
     return token
 
 
 def read_tasks(runs: Iterable[str | Path]) -> Mapping[str, Mixes]:
-    """The mixes of task runs, by the name of the run; of equal names the later has a number."""
+    """The mixes of task runs by the name of the run; repeated names get a number."""
     found: dict[str, Mixes] = {}
     for run in runs:
         path = Path(run)
@@ -92,7 +203,7 @@ def read_tasks(runs: Iterable[str | Path]) -> Mapping[str, Mixes]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket bound there; port 0 is any free one."""
+    """A socket bound to the address; port 0 is any free one."""
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with ExitStack() as closing:

@@ -6,7 +6,7 @@ import pytest
 import tiny
 from commands import run
 
-from stelmo.explore import index, ready
+from stelmo.explore import bundled, index
 
 TEXT = "The bank was full . A river bank .\nThe river .\n"
 
@@ -74,7 +74,7 @@ def test_the_page_gets_the_index_the_model_and_the_runs(stelmo, corpus, shown, t
 
 def test_without_a_folder_the_index_of_the_package_is_shown_and_kept_in_the_cache(stelmo, shown, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(ready, "sentences", lambda: iter([["the", "bank"], ["a", "bank"]]))
+    monkeypatch.setattr(bundled, "sentences", lambda: iter([["the", "bank"], ["a", "bank"]]))
     assert stelmo().code == 0
     [(found, _, _, options)] = shown
     assert found.words["bank"] == 2
@@ -117,7 +117,7 @@ def test_an_index_by_another_model_is_refused(stelmo, corpus, shown, tmp_path, m
     other = tiny.folder(tmp_path / "other", config=tiny.WORD_CONFIG)
     done = run(monkeypatch, capsys, "explore", tmp_path / "uses", "--model", other)
     assert done.code == 2
-    assert "is an index by another model" in done.err
+    assert "was made by another model" in done.err
     assert not shown
 
 

@@ -70,7 +70,7 @@ def test_a_word_without_a_static_vector_is_noted(stelmo, tmp_path):
     (tmp_path / "glove.txt").write_text("money 1 0.1\ntree 0 1\n")
     done = stelmo("bank", "--in", SENTENCE, "--vectors", tmp_path / "glove.txt", "--json")
     assert done.code == 0
-    assert "has no vector of 'bank'" in done.err
+    assert "has no vector for 'bank'" in done.err
     assert json.loads(done.out)["static"] == []
 
 
@@ -107,8 +107,8 @@ def test_raw_text_of_several_sentences_is_split(stelmo):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["money", "--in", SENTENCE], "'money' is no token of 'the bank .'"),
-        (["bank", "--in", ""], "'bank' is no token of ''"),
+        (["money", "--in", SENTENCE], "'money' is not a token of 'the bank .'"),
+        (["bank", "--in", ""], "'bank' is not a token of ''"),
         (["bank", "--in", SENTENCE, "--layer", "3"], "--layer: '3' is not one of mean, top, 0, 1, 2, all"),
         (["bank", "--in", SENTENCE, "--vectors", "missing.txt"], "missing.txt"),
     ],

@@ -29,7 +29,7 @@ def place(tmp_path, monkeypatch):
 def started(place, monkeypatch):
     """What the verb would run: the application, the host, the port."""
     runs = []
-    monkeypatch.setattr(service, "run", lambda made, host, port, tell: runs.append((made, host, port, tell)))
+    monkeypatch.setattr(service, "run", lambda made, host, port, tell, settings: runs.append((made, host, port, tell)))
     return runs
 
 
@@ -67,7 +67,7 @@ def test_an_exposed_server_asks_for_its_token(started, place):
 
 
 def test_an_exposed_server_without_a_token_is_refused_unless_it_is_meant(started):
-    with pytest.raises(ConfigError, match=r"--token-file, or let anybody in with --open"):
+    with pytest.raises(ConfigError, match=r"--token-file, or --open to require no token"):
         serve("model", host="0.0.0.0")
     assert not started
     serve("model", host="0.0.0.0", open_=True)
@@ -90,6 +90,7 @@ def test_index_and_tasks_are_served(started, place):
 WRONG = {
     "a limit of nothing": ({"tokens": 0}, ConfigError, "serve: tokens"),
     "a time without end": ({"seconds": float("inf")}, ConfigError, "serve: seconds"),
+    "an unknown log format": ({"access_log": "xml"}, ConfigError, "--access-log"),
     "a state that goes on": ({"state": "carry"}, ConfigError, "--state"),
     "a missing token file": ({"token_file": "nowhere"}, ConfigError, "nowhere"),
     "a missing index": ({"index": "nowhere"}, DataError, "nowhere"),

@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import trustworthiness as sklearn_trustworthiness
 
 from stelmo.errors import ConfigError
-from stelmo.explore import maps, tsne
+from stelmo.explore import maps
 
 
 def vectors(count, width=6, seed=0):
@@ -107,9 +107,9 @@ def divergence(wanted_NN, points_N2):
 
 
 def test_the_gradient_of_tsne_is_that_of_the_divergence():
-    points_N2, wanted_NN = vectors(7, 2), tsne.affinities(vectors(7))
+    points_N2, wanted_NN = vectors(7, 2), maps.affinities(vectors(7))
     np.fill_diagonal(wanted_NN, 0)
-    found_N2 = tsne.gradient(wanted_NN, points_N2)
+    found_N2 = maps.tsne_gradient(wanted_NN, points_N2)
     for place in np.ndindex(points_N2.shape):
         step_N2 = np.zeros_like(points_N2)
         step_N2[place] = 1e-6
@@ -118,10 +118,10 @@ def test_the_gradient_of_tsne_is_that_of_the_divergence():
 
 
 def test_affinities_sum_to_one_and_have_the_perplexity_asked_for():
-    squares_N = tsne.squared_distances(vectors(200))[3]
-    row_N = tsne._row(squares_N / squares_N.mean(), 3, np.log(30.0))
+    squares_N = maps.squared_distances(vectors(200))[3]
+    row_N = maps._row(squares_N / squares_N.mean(), 3, np.log(30.0))
     assert np.exp(-(row_N[row_N > 0] * np.log(row_N[row_N > 0])).sum()) == pytest.approx(30.0, rel=1e-3)
-    wanted_NN = tsne.affinities(vectors(200))
+    wanted_NN = maps.affinities(vectors(200))
     assert wanted_NN.sum() == pytest.approx(1.0, abs=1e-6)
     np.testing.assert_array_equal(wanted_NN, wanted_NN.T)
 
@@ -150,7 +150,7 @@ def test_tsne_tells_how_far_it_is_and_can_be_ended():
 
 
 def test_too_many_points_for_tsne_are_refused():
-    with pytest.raises(ConfigError, match="t-SNE of 3001 points; at most 3000"):
+    with pytest.raises(ConfigError, match="t-SNE: 3001 points; expected at most 3000"):
         maps.flatten(np.zeros((3001, 2)), "tsne")
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.explore.toys import DEPTH, WIDTH, index_of, random_index
 
+from stelmo.errors import DataError
 from stelmo.explore import index, search
 from stelmo.explore.mixing import Mix, of_layer
 
@@ -124,3 +125,11 @@ def test_without_faiss_a_large_index_is_searched_all_the_same(found, monkeypatch
     monkeypatch.setattr(search, "FAISS_FROM", 1)
     monkeypatch.setattr(search, "find_spec", lambda name: None)
     assert_same(search.nearest(found, QUERY_D, MEAN, 5), brute_force(found, QUERY_D, MEAN, 5))
+
+
+def test_a_word_is_found_in_its_first_sentence_and_an_exact_match_wins():
+    sentences = [["The", "Bank"], ["a", "bank", "."], ["bank"]]
+    assert search.find_word("bank", sentences) == (["a", "bank", "."], 1)
+    assert search.find_word("BANK", sentences) == (["The", "Bank"], 1)
+    with pytest.raises(DataError, match="'river' is not a token of 'The Bank a bank"):
+        search.find_word("river", sentences)

@@ -48,5 +48,5 @@ def test_neighbours_of_a_model_are_by_its_layer_0_over_the_words_of_its_vocabula
 
 
 def test_a_model_without_a_vocabulary_is_refused():
-    with pytest.raises(ConfigError, match="no vocabulary to find static neighbours in"):
+    with pytest.raises(ConfigError, match="no vocabulary, so it has no static neighbours"):
         static.of_model(Model(tiny.saved(vocabulary=None)))

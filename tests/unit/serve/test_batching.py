@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stelmo.serve import problems
 from stelmo.serve.batching import Batcher, Full
 
 requests_ = st.lists(st.lists(st.lists(st.text(max_size=2), max_size=4), max_size=3), max_size=12)
@@ -136,3 +137,29 @@ def test_a_batch_waits_a_little_for_more():
     assert [len(answer.result(60)) for answer in answers] == [1, 1]
     assert model.batches == [[["a"], ["b"]]]
     batcher.close()
+
+
+def test_the_wait_is_estimated_from_the_queue_and_the_recent_speed(held):
+    model, batcher = held  # 3 tokens are being computed
+    batcher._seconds_per_token = 0.5
+    batcher.layers([["word"] * 8])
+    batcher.layers([["word"] * 8])
+    assert batcher.wait_seconds == 0.5 * (3 + 20)
+    with pytest.raises(Full) as full:
+        batcher.layers([["word"]])
+    assert full.value.seconds == 11.5
+    model.door.set()
+
+
+def test_the_speed_is_that_of_recent_batches():
+    batcher = Batcher(lengths, batch_tokens=1, queue_tokens=100)
+    assert batcher.wait_seconds == 0
+    batcher.layers([["word"]]).result(60)
+    batcher.close()
+    assert batcher._seconds_per_token > 0
+    assert batcher.wait_seconds == 0
+
+
+@pytest.mark.parametrize(("seconds", "header"), [(0.0, "1"), (1.2, "2"), (11.5, "12"), (1e9, "60")])
+def test_retry_after_is_the_estimate_in_whole_seconds(seconds, header):
+    assert problems.busy(seconds).headers["retry-after"] == header

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import tiny
-from unit.serve import houses
+from unit.serve import servers
+from unit.serve.servers import PROBLEM
 
 import stelmo
 from stelmo.config import ServeSettings
@@ -20,7 +21,7 @@ ROUTES = ["/", "/health", "/metrics", "/v1/models", "/site/index.html", "/nowher
 
 @pytest.mark.parametrize("path", ROUTES)
 def test_strict_headers_stand_on_every_answer(path):
-    with houses.asked(MODEL) as client:
+    with servers.asked(MODEL) as client:
         headers = client.get(path).headers
     policy = headers["content-security-policy"].split("; ")
     assert "default-src 'self'" in policy
@@ -32,29 +33,47 @@ def test_strict_headers_stand_on_every_answer(path):
     assert "access-control-allow-origin" not in headers
 
 
+def test_the_interactive_description_may_set_styles_but_loads_no_foreign_script():
+    with servers.asked(MODEL) as client:
+        policy = client.get("/docs").headers["content-security-policy"].split("; ")
+    assert {"default-src 'self'", "style-src 'self' 'unsafe-inline'"} < set(policy)
+    assert not any("http" in part or part.startswith("script-src") for part in policy)
+
+
 def test_answers_of_the_model_are_kept_by_no_cache():
-    with houses.asked(MODEL) as client:
+    with servers.asked(MODEL) as client:
         assert client.get("/v1/models").headers["cache-control"] == "no-store"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "evil.example:8000", ""])
+FOREIGN = (
+    "evil.example",
+    "localhost.evil.example",
+    "evil.example:8000",
+    "",
+    "[::1].evil.com",
+    "[::1]x:80",
+    "a@localhost",
+)
+
+
+@pytest.mark.parametrize("host", FOREIGN)
 def test_a_foreign_name_for_this_machine_is_refused(host):
-    with houses.asked(MODEL) as client:
+    with servers.asked(MODEL) as client:
         answer = client.get("/v1/models", headers={"Host": host})
     assert answer.status_code == 421
-    assert "localhost" in answer.json()["error"]
+    assert "localhost" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:8000", "[::1]:8000", "[::1]"])
 def test_names_of_this_machine_are_welcome(host):
-    with houses.asked(MODEL, hosts=("localhost", "127.0.0.1", "::1")) as client:
+    with servers.asked(MODEL, hosts=("localhost", "127.0.0.1", "::1")) as client:
         assert client.get("/v1/models", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/words", "/metrics", "/v1", "/anything"])
 @pytest.mark.parametrize("given", [None, "Bearer wrong", TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN} ", "Bearer ü"])
 def test_without_the_token_there_is_no_answer(path, given):
-    with houses.asked(MODEL, token=TOKEN) as client:
+    with servers.asked(MODEL, token=TOKEN) as client:
         headers = {} if given is None else {"Authorization": given.encode("latin-1")}
         answer = client.get(path, headers=headers)
     assert answer.status_code == 401
@@ -63,8 +82,9 @@ def test_without_the_token_there_is_no_answer(path, given):
 
 
 def test_with_the_token_there_is_and_the_page_and_health_need_none():
-    with houses.asked(MODEL, token=TOKEN) as client:
-        assert client.get("/v1/models", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    with servers.asked(MODEL, token=TOKEN) as client:
+        for scheme in ("Bearer", "bearer", "BEARER"):
+            assert client.get("/v1/models", headers={"Authorization": f"{scheme} {TOKEN}"}).status_code == 200
         assert {client.get(path).status_code for path in ("/", "/health", "/site/index.html", "/openapi.json")} == {200}
 
 
@@ -78,9 +98,9 @@ def preflight(client, origin):
 
 
 def test_foreign_pages_may_not_ask_unless_named():
-    with houses.asked(MODEL) as client:
+    with servers.asked(MODEL) as client:
         assert "access-control-allow-origin" not in preflight(client, "https://a.example").headers
-    with houses.asked(MODEL, origins=["https://a.example"], token=TOKEN) as client:
+    with servers.asked(MODEL, origins=["https://a.example"], token=TOKEN) as client:
         allowed = preflight(client, "https://a.example")
         assert allowed.status_code == 200
         assert allowed.headers["access-control-allow-origin"] == "https://a.example"
@@ -100,36 +120,49 @@ def test_foreign_pages_may_not_ask_unless_named():
     ],
 )
 def test_no_request_reaches_another_file(path):
-    with houses.asked(MODEL, raising=False) as client:
+    with servers.asked(MODEL, raising=False) as client:
         answer = client.get(path)
     assert answer.status_code in (404, 405)
-    assert list(answer.json()) == ["error"]
+    assert list(answer.json()) == PROBLEM
 
 
 def test_no_field_of_a_request_is_a_path():
     schema = app(MODEL).openapi()
     names = {name for part in schema["components"]["schemas"].values() for name in part.get("properties", {})}
+    names -= {"truncation_direction"}
     assert names
     assert not [name for name in names if any(word in name for word in ("path", "file", "folder", "dir", "url"))]
 
 
 def test_answers_name_no_place_on_the_disk():
-    with houses.asked(MODEL) as client:
+    with servers.asked(MODEL) as client:
         told = [client.get(path).text for path in ("/v1/models", "/v1/tasks", "/metrics", "/openapi.json")]
     places = (str(Path(stelmo.__file__).parent), str(Path.home()), str(Path.cwd()))
     assert not [place for place in places for text in told if place in text]
 
 
 def test_a_body_that_is_too_large_is_refused_by_its_announced_length():
-    with houses.asked(MODEL, body_bytes=100) as client:
+    with servers.asked(MODEL, body_bytes=100) as client:
         answer = client.post("/v1/tokenize", json={"text": "a" * 100})
         assert answer.status_code == 413
-        assert "100 bytes" in answer.json()["error"]
+        assert "100 bytes" in answer.json()["detail"]
         assert client.post("/v1/tokenize", json={"text": "a" * 50}).status_code == 200
+
+
+@pytest.mark.parametrize("inner", [",".join(["[]"] * 300_000), "{" * 200_000, '{"a":1,' + '"b":2,' * 60_000])
+def test_a_body_of_very_many_small_values_is_not_parsed(inner):
+    with servers.asked(MODEL) as client:
+        content = b'{"sentences": [' + inner.encode()
+        answer = client.post("/v1/embed", content=content, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, "too many JSON" in answer.json()["detail"]) == (413, True)
 
 
 def called(made, path, messages, headers=()):
     """What an ASGI application answers to such messages: its status, and its body."""
+    return asyncio.run(exchange(made, path, messages, headers))
+
+
+async def exchange(made, path, messages, headers=()):
     sent, parts = [], iter(messages)
 
     async def receive():
@@ -141,14 +174,17 @@ def called(made, path, messages, headers=()):
     async def send(message):
         sent.append(message)
 
-    scope = {
+    await made(scope(path, headers), receive, send)
+    return sent[0]["status"], json.loads(sent[1]["body"])
+
+
+def scope(path, headers=()):
+    return {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
         "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "",
         "headers": [(b"host", b"localhost"), (b"content-type", b"application/json"), *headers],
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
     }  # fmt: skip
-    asyncio.run(made(scope, receive, send))
-    return sent[0]["status"], json.loads(sent[1]["body"])
 
 
 def part(body, more=True):
@@ -160,7 +196,7 @@ def test_a_body_of_unknown_length_is_read_no_further_than_the_limit():
     status, answer = called(app(MODEL, ServeSettings(body_bytes=1000)), "/v1/tokenize", endless)
     assert status == 413
     assert next(endless, None) is not None
-    assert list(answer) == ["error"]
+    assert list(answer) == PROBLEM
 
 
 def test_a_body_in_pieces_is_put_together():
@@ -169,32 +205,115 @@ def test_a_body_in_pieces_is_put_together():
 
 
 def test_a_body_that_does_not_come_is_not_waited_for():
-    status, answer = called(app(MODEL, ServeSettings(seconds=0.05)), "/v1/tokenize", [part(b"{")])
+    status, answer = called(app(MODEL, ServeSettings(body_seconds=0.05)), "/v1/tokenize", [part(b"{")])
     assert status == 408
-    assert "0.05 seconds" in answer["error"]
+    assert "0.05 seconds" in answer["detail"]
 
 
 def test_an_answer_that_takes_too_long_is_given_up():
-    model = houses.Slow()
-    with houses.asked(model, seconds=0.2) as client:
+    model = servers.Slow()
+    with servers.asked(model, seconds=0.2) as client:
         answer = client.post("/v1/embed", json={"text": "a"})
         model.go.set()
         assert answer.status_code == 503
-        assert "0.2 seconds" in answer.json()["error"]
+        assert "0.2 seconds" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("limits", [{"requests": 3}, {"queue_tokens": 6, "batch_wait": 0}], ids=["requests", "tokens"])
 def test_overload_is_told_to_come_again_and_what_was_accepted_is_answered(limits):
-    model = houses.Slow()
-    with houses.asked(model, **limits) as client, ThreadPoolExecutor(12) as pool:
+    model = servers.Slow()
+    with servers.asked(model, **limits) as client, ThreadPoolExecutor(12) as pool:
         first = pool.submit(client.post, "/v1/embed", json={"text": "a"})
         assert model.busy.wait(60)
         others = [pool.submit(client.post, "/v1/embed", json={"text": "a"}) for _ in range(8)]
-        houses.wait_for(lambda: sum(other.done() for other in others) == 6)
+        servers.wait_for(lambda: sum(other.done() for other in others) == 6)
         assert client.get("/health").status_code == 200
         model.go.set()
         answers = [other.result(60) for other in (first, *others)]
         assert sorted(answer.status_code for answer in answers) == [200] * 3 + [429] * 6
         refused = [answer for answer in answers if answer.status_code == 429]
-        assert {answer.headers["retry-after"] for answer in refused} == {"1"}
+        assert all(1 <= int(answer.headers["retry-after"]) <= 60 for answer in refused)
+        assert all(answer.json()["status"] == 429 for answer in refused)
+        figures = client.get("/metrics").text
+        assert 'stelmo_requests_total{route="/v1/embed",status="429"} 6.0' in figures
         assert client.post("/v1/embed", json={"text": "a"}).status_code == 200
+
+
+def test_head_is_get_without_the_body(caplog):
+    with servers.asked(MODEL) as client:
+        for path in ("/", "/health", "/v1/models", "/site/main.js"):
+            got, head = client.get(path), client.head(path)
+            assert (head.status_code, head.content) == (200, b"")
+            assert head.headers["content-length"] == got.headers["content-length"]
+        assert client.head("/v1/embed").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [("/v1/embed", "POST"), ("/v1/map/jobs/one", "DELETE, GET, HEAD"), ("/health", "GET, HEAD"), ("/embed", "POST")],
+)
+def test_a_wrong_method_is_told_the_right_ones(path, methods):
+    with servers.asked(MODEL) as client:
+        answer = client.put(path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, methods)
+    assert methods in answer.json()["detail"]
+
+
+def test_a_bug_is_a_problem_without_details(monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError("secret")
+
+    with servers.asked(MODEL, raising=False) as client:
+        monkeypatch.setattr(client.app.state.context.model, "saved", fail)
+        answer = client.get("/v1/models")
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
+    assert "secret" not in answer.text
+
+
+def test_every_request_is_one_line_in_the_access_log(caplog):
+    caplog.set_level("INFO", "stelmo.access")
+    with servers.asked(MODEL, access_log="text") as client:
+        client.get("/health")
+        client.get("/v1/words?prefix=secret")
+        client.get("/a%0Ab")
+    lines = [record.getMessage() for record in caplog.records if record.name == "stelmo.access"]
+    assert len(lines) == 3
+    assert "GET /health 200 15 bytes" in lines[0]
+    assert "GET /v1/words 404" in lines[1]
+    assert not any("secret" in line or "\n" in line for line in lines)
+
+
+def test_the_access_log_as_json(caplog):
+    caplog.set_level("INFO", "stelmo.access")
+    with servers.asked(MODEL, access_log="json") as client:
+        client.post("/v1/embed", json={})
+    (line,) = [json.loads(record.getMessage()) for record in caplog.records if record.name == "stelmo.access"]
+    assert (line["method"], line["path"], line["status"]) == ("POST", "/v1/embed", 422)
+    assert {"time", "client", "bytes", "seconds"} < set(line)
+
+
+def test_slow_bodies_take_no_place_of_other_requests():
+    """More unfinished bodies than the server accepts requests, and others are still answered."""
+
+    async def asked():
+        made = app(MODEL, ServeSettings(requests=1))
+        never = asyncio.Event()
+        stalled = [asyncio.create_task(send_slowly(made, never)) for _ in range(3)]
+        await asyncio.sleep(0)
+        found = await asyncio.wait_for(exchange(made, "/v1/tokenize", [part(b'{"text": "a"}', more=False)]), 60)
+        never.set()
+        await asyncio.gather(*stalled)
+        return found
+
+    assert asyncio.run(asked())[0] == 200
+
+
+async def send_slowly(made, until):
+    async def receive():
+        await until.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        raise AssertionError("nobody is there")
+
+    await made(scope("/v1/tokenize"), receive, send)

@@ -2,8 +2,9 @@
 
 import re
 
+import pytest
 import tiny
-from unit.serve import houses
+from unit.serve import servers
 
 from stelmo.serve.batching import Batch
 from stelmo.serve.metrics import BOUNDS, Metrics
@@ -28,7 +29,7 @@ def read(text):
 
 
 def test_requests_are_counted_by_route_and_status_and_invented_paths_are_one():
-    with houses.asked(tiny.model()) as client:
+    with servers.asked(tiny.model()) as client:
         client.post("/v1/embed", json={"sentences": [["a", "bank"], ["a"]]})
         client.post("/v1/embed", json={})
         for path in ("/a", "/b%0A%22", "/v1/c"):
@@ -52,17 +53,17 @@ def test_buckets_hold_all_that_is_not_longer():
     metrics = Metrics()
     for seconds in (0.001, 0.01, 0.3, 100.0):
         metrics.request("/", 200, seconds)
-    found = read(metrics.text({}))
+    found = read(metrics.text())
     buckets = [found[f'stelmo_request_seconds_bucket{{le="{bound}"}}'] for bound in BOUNDS]
     assert buckets == [sum(seconds <= bound for seconds in (0.001, 0.01, 0.3, 100.0)) for bound in BOUNDS]
-    assert found["stelmo_request_seconds_sum"] == 100.311
+    assert found["stelmo_request_seconds_sum"] == pytest.approx(100.311)
 
 
 def test_batches_add_up():
     metrics = Metrics()
     metrics.batch(Batch(3, 40, 0.5))
     metrics.batch(Batch(1, 2, 0.25))
-    found = read(metrics.text({}))
+    found = read(metrics.text())
     assert [found[f"stelmo_{name}_total"] for name in ("batches", "batched_requests", "tokens", "model_seconds")] == [
         2, 4, 42, 0.75
     ]  # fmt: skip

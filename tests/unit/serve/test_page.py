@@ -26,7 +26,7 @@ def opened(monkeypatch):
 def runs(monkeypatch):
     found = []
 
-    def run(made, host, port, tell):
+    def run(made, host, port, tell, settings):
         found.append((made, host, port))
         tell(f"http://{host}:{port}/")
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import tiny
-from unit.serve import houses
+from unit.serve import servers
 
 from stelmo.config import ServeSettings
 from stelmo.errors import ConfigError
@@ -56,15 +56,15 @@ def refuses_connections(address):
 
 
 def test_a_stopped_server_finishes_what_it_accepted():
-    model = houses.Slow()
+    model = servers.Slow()
     made = app(model, ServeSettings(batch_wait=0))
-    with ThreadPoolExecutor(3) as pool, houses.served(made) as (address, server):
+    with ThreadPoolExecutor(3) as pool, servers.served(made) as (address, server):
         answers = [pool.submit(posted, address)]
         assert model.busy.wait(60)
         answers += [pool.submit(posted, address), pool.submit(posted, address)]
-        houses.wait_for(lambda: waiting_tokens(made) == 8)
+        servers.wait_for(lambda: waiting_tokens(made) == 8)
         server.should_exit = True
-        houses.wait_for(lambda: refuses_connections(address))
+        servers.wait_for(lambda: refuses_connections(address))
         assert not any(answer.done() for answer in answers)
         model.go.set()
         assert [answer.result(60) for answer in answers] == [(200, [["a", "bank"]])] * 3
@@ -74,7 +74,7 @@ def test_the_documented_snippet_runs():
     text = (Path(__file__).parents[3] / "docs" / "service.md").read_text()
     snippet = text.split("```python\n")[1].split("```")[0]
     names = {}
-    with houses.served(app(tiny.model())) as (address, _):
+    with servers.served(app(tiny.model())) as (address, _):
         exec(snippet.replace("http://127.0.0.1:8000/", address), names)
     for found, expected in zip(
         (names["first"], names["second"]), tiny.model().embed(names["body"]["sentences"], "top"), strict=True

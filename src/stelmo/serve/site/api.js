@@ -7,8 +7,8 @@ export class Refusal extends Error {
   }
 }
 
-const PATIENCE = 3;       // a busy server (429) is asked again this often
-const JOB_PAUSE = 400;    // milliseconds between two looks at a job
+const PATIENCE = 3;       // attempts while the server is busy (429)
+const JOB_PAUSE = 400;    // milliseconds between two polls of a job
 
 async function ask(method, path, body = undefined) {
   for (let attempt = 1; ; attempt++) {
@@ -32,9 +32,9 @@ async function send(method, path, body) {
   }
 }
 
-/** The server's words, with a capital and a full stop: they are a clause of its own messages. */
+/** The server's message as a sentence: with a capital letter and a full stop. */
 function sentence(response, answer) {
-  const clause = answer?.error ?? `the server answered ${response.status}`;
+  const clause = answer?.detail ?? `the server answered ${response.status}`;
   return clause[0].toUpperCase() + clause.slice(1) + (/[.!?]$/.test(clause) ? "" : ".");
 }
 
@@ -51,7 +51,7 @@ export const neighbours = (question) => ask("POST", "neighbours", question);
 export const guess = (tokens, position, k) => ask("POST", "guess", { tokens, position, k });
 export const map = (question) => ask("POST", "map", question);
 
-/** A slow map: made in the background. stopped() is asked between two looks; a stopped job is cancelled → null. */
+/** A slow map, computed as a job. stopped() is called between two polls; a stopped job is cancelled and gives null. */
 export async function slowMap(question, onprogress, stopped) {
   const { job } = await ask("POST", "map/jobs", question);
   for (;;) {
@@ -61,13 +61,13 @@ export async function slowMap(question, onprogress, stopped) {
     }
     const answer = await ask("GET", `map/jobs/${job}`);
     if (answer.state === "done") return answer.map;
-    if (answer.state === "failed") throw new Refusal(answer.error ?? "The map could not be made.");
+    if (answer.state === "failed") throw new Refusal(answer.error ?? "The map could not be computed.");
     onprogress(answer.progress);
     await pause(JOB_PAUSE);
   }
 }
 
-/** One question at a time. Of those that come while it is answered only the newest is kept, so a drag never queues. */
+/** One request at a time. While it runs only the newest further one is kept, so dragging never builds a queue. */
 export function newest(answer) {
   let running = false;
   let waiting = null;

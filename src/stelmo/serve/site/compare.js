@@ -29,9 +29,9 @@ export function view(model, change) {
   const heat = heatmap((r, c) => { readout.replaceChildren(...reading(shown, current(), r, c)); });
   const bar = exportBar(() => ({ name: "compare", svgs: [heat.svg], rows: rows(shown), data: shown }));
   const body = el("div", { hidden: true }, heat.node, readout, bar.node);
-  const node = el("section.view.compare", {}, el("h1", {}, "Is it the same word?"),
-    el("p.lede", {}, "Every word of one sentence against every word of the other. On layer 0 equal spelling is everything; ",
-      "higher up the same word in another meaning grows pale."),
+  const node = el("section.view.compare", {}, el("h1", {}, "Do two words mean the same?"),
+    el("p.lede", {}, "The similarity of every word of one sentence with every word of the other. On layer 0 only the spelling counts; ",
+      "on higher layers the same word with another meaning is less similar."),
     el("div.pair", {}, inputs.a, inputs.b), el("div.controls", {}, layer.node), says.node, body);
 
   const current = () => Math.min(Number(params.layer ?? model.layers - 1) || 0, model.layers - 1);
@@ -39,7 +39,7 @@ export function view(model, change) {
   const fetch = api.newest(async ({ a, b }) => {
     if (!a.trim() || !b.trim()) {
       body.hidden = true;
-      return says.empty("Write two sentences.");
+      return says.empty("Type two sentences.");
     }
     says.waiting("Comparing …");
     try {
@@ -70,7 +70,7 @@ export function view(model, change) {
 }
 
 function reading(shown, layer, r, c) {
-  if (!shown || r < 0) return ["Point at a square to read it."];
+  if (!shown || r < 0) return ["Point at a square to see its value."];
   return [el("bdi", {}, shown.first[r]), " and ", el("bdi", {}, shown.second[c]), ` on layer ${layer}: `,
     el("b", {}, two(shown.layers[layer][r][c]))];
 }

@@ -1,4 +1,4 @@
-/** Groups of uses → cards: what sets each apart, and its sentences. Knows no map. */
+/** Groups of uses → cards with their distinctive words and their sentences. Knows no map. */
 
 import { el } from "./dom.js";
 import { sentence } from "./sentence.js";

@@ -11,9 +11,9 @@ export const title = "Guess";
 const EXAMPLE = { text: "He was born in the city of London.", word: "1" };
 const COUNT = 10;
 const WAYS = [
-  ["forward", "Reading forward", "knows only what comes before"],
-  ["both", "Both together", "agree on these words"],
-  ["backward", "Reading backward", "knows only what comes after"],
+  ["forward", "Reading forward", "sees only the words before it"],
+  ["both", "Both directions", "combines both"],
+  ["backward", "Reading backward", "sees only the words after it"],
 ];
 
 export function view(model, change) {
@@ -22,16 +22,16 @@ export function view(model, change) {
   const says = status();
   const columns = el("div.columns.three", { hidden: true });
   const bar = exportBar(() => ({ name: "guess", rows: rows(shown), data: shown }));
-  const node = el("section.view.guess", {}, el("h1", {}, "What would stand here?"),
-    el("p.lede", {}, "Choose a word. The model does not see it, and says what it would have expected in its place."),
+  const node = el("section.view.guess", {}, el("h1", {}, "Which word fits here?"),
+    el("p.lede", {}, "Choose a word. The model predicts, without seeing it, which words fit in its place."),
     text.node, says.node, columns, bar.node);
 
   const fetch = api.newest(async (asked, stale) => {
     try {
       const place = await text.show(asked.text, wordNumber(asked.word));
       if (stale()) return;
-      if (!place) return hide(asked.text.trim() ? "Choose a word of the sentence." : "Write a sentence; its words can then be chosen.");
-      says.waiting("Thinking …");
+      if (!place) return hide(asked.text.trim() ? "Choose a word of the sentence." : "Type a sentence, then choose one of its words.");
+      says.waiting("Computing …");
       draw(place.tokens[place.position], await api.guess(place.tokens, place.position, COUNT));
     } catch (error) {
       hide("");
@@ -57,7 +57,7 @@ export function view(model, change) {
   function show(next) {
     if (!model.has_softmax) {
       text.node.hidden = true;
-      return hide("This model came without its softmax, so it cannot say which word it expects. A model that stelmo trained has one.");
+      return hide("This model has no softmax layer, so it cannot predict words. Models trained with stelmo have one.");
     }
     fetch(next.text === undefined ? { ...EXAMPLE, ...next } : next);
   }

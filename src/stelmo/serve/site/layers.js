@@ -19,17 +19,17 @@ export function view() {
   const table = el("div.table", { tabindex: 0, role: "region", "aria-label": "Learned weights" });
   const bar = exportBar(() => ({ name: "layers", svgs: [svg.node()], rows: rows(shown), data: shown }));
   const body = el("div", { hidden: true }, el("div.shares-box", {}, svg.node()), table, bar.node);
-  const node = el("section.view.layers", {}, el("h1", {}, "Which layers does a task want?"),
-    el("p.lede", {}, "A task model learns its own mix: shares s of the layers that sum to 1, and a scale γ. ",
-      "Grammar tends to draw on the lower layers, meaning on the upper."), says.node, body);
+  const node = el("section.view.layers", {}, el("h1", {}, "Which layers does a task use?"),
+    el("p.lede", {}, "A task model learns its own mix of the layers: weights s that sum to 1, and a scale γ. ",
+      "Tasks about syntax tend to use lower layers, tasks about meaning higher ones."), says.node, body);
   new ResizeObserver(() => shown.length && paint(svg, shown)).observe(body);
 
   async function show() {
-    says.waiting("Reading the task models …");
+    says.waiting("Loading the task models …");
     try {
       shown = await api.tasks();
       if (shown.length) draw();
-      else says.empty(el("p", {}, "No task model was given. Train one, then start the page with its folder:"),
+      else says.empty(el("p", {}, "No task model was given. Train one, then start the page with its run folder:"),
         el("pre", { tabindex: 0 }, "stelmo task ner --data DIR --to RUN\nstelmo explore --task RUN"));
     } catch (error) {
       says.failed(error);
@@ -42,7 +42,7 @@ export function view() {
     paint(svg, shown);
     const lines = flat(shown).map(({ run, output }) => el("tr", {}, el("th", { scope: "row" }, run.name), el("td", {}, run.task),
       el("td", {}, output.placement), output.weights.map((share) => el("td.number", {}, share.toFixed(3))), el("td.number", {}, output.gamma.toFixed(3)),
-      el("td", {}, el("a", { href: link("meanings", { mix: mixes.name(output.weights), gamma: output.gamma }) }, "see this mix"))));
+      el("td", {}, el("a", { href: link("meanings", { mix: mixes.name(output.weights), gamma: output.gamma }) }, "show this mix"))));
     const depth = d3.max(flat(shown), ({ output }) => output.weights.length);
     const head = ["Run", "Task", "Placed at", ...d3.range(depth).map((l) => `s${l}`), "γ", "Map"];
     table.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, lines)));

@@ -11,7 +11,7 @@ import * as neighbours from "./neighbours.js";
 import { status } from "./status.js";
 
 const VIEWS = { meanings, neighbours, compare, guess, layers };
-const THEMES = { auto: "Light or dark: as the system", light: "Light", dark: "Dark" };
+const THEMES = { auto: "Same as the system", light: "Light", dark: "Dark" };
 const SIGNS = { auto: "◐", light: "○", dark: "●" };
 
 const main = document.querySelector("main");
@@ -34,7 +34,7 @@ async function enter(name) {
   });
   const says = status();
   main.replaceChildren(says.node);
-  says.waiting("Waiting for the model …");
+  says.waiting("Loading the model …");
   const model = await models().then((found) => found[0]).catch(says.failed);
   if (!model || open.name !== name) return;
   describe(model);

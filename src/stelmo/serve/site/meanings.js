@@ -18,10 +18,10 @@ import { wordbox } from "./wordbox.js";
 export const title = "Meanings";
 
 const INTERESTING = ["bank", "play", "cell", "bass", "spring", "court", "plant", "match", "right", "light"];
-const LIMIT = 400;   // uses on a map: more are a cloud in which nobody reads
-const FEWEST = 3;    // uses of which some can be nearer than others
-const METHODS = [["pca", "PCA", "At once: the two directions of most difference"],
-  ["tsne", "t-SNE", "Takes a while: keeps neighbours together"], ["umap", "UMAP", "Takes a while: keeps neighbours together"]];
+const LIMIT = 400;   // uses on a map: more are hard to read
+const FEWEST = 3;    // uses needed to compare distances
+const METHODS = [["pca", "PCA", "Fast: the two directions of greatest variance"],
+  ["tsne", "t-SNE", "Slower: keeps neighbours together"], ["umap", "UMAP", "Slower: keeps neighbours together"]];
 
 export function view(model, change) {
   const count = model.layers;
@@ -37,9 +37,9 @@ export function view(model, change) {
     (weights, gamma, dragging) => set({ [key]: mixes.name(weights), [i ? "gamma2" : "gamma"]: gamma === 1 ? null : gamma, use: params.use }, { step: !dragging, dragging }),
     hover, pick));
   const box = wordbox((word) => set({ word, use: null }));
-  const method = choice("Flatten by", METHODS, (value) => set({ method: value === "pca" ? null : value }));
+  const method = choice("Projection", METHODS.filter(([name]) => model.map_methods.includes(name)), (value) => set({ method: value === "pca" ? null : value }));
   const number = el("select", { "aria-label": "Number of groups", onchange: () => set({ groups: number.value }) },
-    el("option", { value: "" }, "as found"), d3.range(1, 9).map((k) => el("option", { value: k }, String(k))));
+    el("option", { value: "" }, "automatic"), d3.range(1, 9).map((k) => el("option", { value: k }, String(k))));
   const second = el("input", { type: "checkbox", onchange: () => set({ mix2: second.checked ? "0" : null, gamma2: null }) });
   const says = status();
   const progress = el("progress", { max: 1, value: 0, "aria-label": "Progress of the map", hidden: true });
@@ -48,7 +48,7 @@ export function view(model, change) {
   const bar = exportBar(() => exported(params, shown, panels.filter((p) => !p.node.hidden), drawn));
   const chips = el("p.chips", { "aria-label": "Words to try" });
   const body = el("div.body", {},
-    el("div.controls", {}, method.node, el("label.field", {}, "Groups", number), el("label.field", {}, second, "Second map beside it")),
+    el("div.controls", {}, method.node, el("label.field", {}, "Groups", number), el("label.field", {}, second, "Show a second map")),
     el("div.maps", {}, panels.map((p) => p.node)), cards.node, bar.node);
   const node = el("section.view.meanings", {}, el("h1", {}, "The meanings of ", box.node), lede, chips, says.node, body);
   suggestions(chips, (word) => set({ word, use: null }));
@@ -70,7 +70,7 @@ export function view(model, change) {
     } catch (error) {
       body.hidden = true;
       lede.textContent = "";
-      if (error.status === 404) says.empty(error.message, " Try one of the words above.");
+      if (error.status === 404) says.empty(error.message, chips.childElementCount ? " Try one of the words above." : "", error.message.includes("--index") ? noIndex() : "");
       else says.failed(error);
     }
     [progress.hidden, progress.value] = [true, 0];
@@ -82,7 +82,7 @@ export function view(model, change) {
     return api.slowMap(question, (done) => { progress.hidden = false; progress.value = done; }, stale);
   }
 
-  /** While a slider is dragged the groups stay: finding them takes longer than a hand waits, and the eye follows them. */
+  /** While a slider is dragged the groups are kept: computing them takes too long, and the eye follows them. */
   function draw(question, fresh) {
     const sameUses = shown && String(shown.uses.map((use) => use.id)) === String(fresh.uses.map((use) => use.id));
     if (!sameUses) before = new Map();
@@ -107,7 +107,7 @@ export function view(model, change) {
 
   const keep = (use) => panels.forEach((p) => p.map.pick(use === undefined ? null : Number(use)));
 
-  /** Redraws for the parameters; asks the server only when the map itself is another. */
+  /** Redraws for the parameters; asks the server only if the map itself changes. */
   function show(next, { dragging = false } = {}) {
     params = next;
     const word = next.word ?? "bank";
@@ -145,22 +145,27 @@ function panel(i, count, onmix, onhover, onpick) {
   } };
 }
 
-/** The first and the top layer that read the sentence, at γ = 1: with them a mix has its size and its direction by
-    itself, whatever was looked at before. */
+/** The first and the top contextual layer at γ = 1: they fix the scale and the direction of all mixes of a word,
+    whatever was shown before. */
 async function reference({ word, limit }, count) {
   const tops = [...new Set([1, count - 1])].filter((layer) => layer < count).map((layer) => ({ weights: mixes.single(count, layer), gamma: 1 }));
   const answer = await api.map({ word, limit, method: "pca", mixes: tops, clusters: 1 });
   return answer.maps.map((map) => map.points);
 }
 
-function summary({ word, clusters: asked }, { uses, clusters }) {
-  const parted = asked ? `in ${clusters.length} groups, as asked for` : `in ${clusters.length} groups that nobody taught the model`;
-  const found = clusters.length > 1 ? parted : "which this mix does not part";
-  if (uses.length === 1) return `One use of “${word}” in the corpus.`;
-  return `${uses.length} uses of “${word}” in the corpus, ${found}. Each point is one sentence; what lies together is used alike.`;
+/** What to run where the server was started without an index. */
+const noIndex = () => el("pre", { tabindex: 0 }, "stelmo explore                                  # the bundled index\nstelmo explore --index corpus.txt --to uses     # or an index of your own text\nstelmo explore uses");
+
+function summary({ word, clusters: asked }, { uses, total, clusters }) {
+  const how = asked ? "as chosen" : "found without any labels";
+  const found = clusters.length > 1 ? `in ${clusters.length} groups (${how})` : "which do not separate into groups in this mix";
+  const number = (count) => count.toLocaleString("en");
+  const counted = uses.length < total ? `${number(uses.length)} of ${number(total)} uses` : `${number(uses.length)} uses`;
+  if (total === 1) return `One use of “${word}” in the index.`;
+  return `${counted} of “${word}” in the index, ${found}. Each point is one sentence; nearby points are similar uses.`;
 }
 
-/** Words that are known to be ambiguous and occur in this corpus; else whatever the corpus offers. */
+/** Ambiguous words that occur in this index; if there are none, its most frequent words. */
 async function suggestions(chips, onpick) {
   const look = (word) => api.words(word, 20).then(({ words }) => words.map((found) => found.word).filter((found) => found === word)).catch(() => []);
   const found = (await Promise.all(INTERESTING.map(look))).flat();

@@ -6,7 +6,7 @@ export const [SMALLEST, LARGEST] = [0.1, 3];   // γ
 export const single = (count, layer) => Array.from({ length: count }, (_, l) => (l === layer ? 1 : 0));
 export const mean = (count) => Array.from({ length: count }, () => 1 / count);
 
-/** What the address says, as shares that sum to 1; what makes no sense is the top layer. */
+/** The mix in the address, as weights that sum to 1; anything invalid gives the top layer. */
 export function parse(text, count) {
   if (text === "mean") return mean(count);
   const numbers = (text ?? "").split(",").map(Number);
@@ -42,13 +42,13 @@ export function parseGamma(text) {
   return gamma > 0 ? Math.min(LARGEST, Math.max(SMALLEST, gamma)) : 1;
 }
 
-/** What these shares mean, in plain words. */
+/** An explanation of these weights. */
 export function story(weights) {
   const known = name(weights);
   const top = weights.length - 1;
-  if (known === "0") return "Layer 0 reads the letters of the word and nothing around it: what is spelled alike falls on one heap.";
-  if (known === String(top)) return "The top layer has read the whole sentence, in both directions. Here meanings tend to part best.";
-  if (known === "mean") return "All layers in equal shares: letters, grammar and meaning together.";
+  if (known === "0") return "Layer 0 depends only on the letters of the word, not on its context, so all uses with the same spelling coincide.";
+  if (known === String(top)) return "The top layer has read the whole sentence in both directions.";
+  if (known === "mean") return "The mean of all layers: spelling, grammar and meaning together.";
   if (/^\d+$/.test(known)) return `Layer ${known} has read the sentence. It leans to grammar: what part of speech the word is.`;
-  return "A mix of your own. Watch what a layer adds as its share grows.";
+  return "A mix of your own. Move a slider to see what each layer contributes.";
 }

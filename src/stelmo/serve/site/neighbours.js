@@ -28,11 +28,11 @@ export function view(model, change) {
   const word = el("b", { dir: "auto" });
   const bar = exportBar(() => ({ name: `neighbours-${shown.word}`, rows: rows(shown.answer), data: shown.answer }));
   const results = el("div.columns", { hidden: true },
-    el("section.static", {}, el("h2", {}, "Without context"), el("p.note", {}, "The words nearest to ", word, " for a vector that is always the same."), fixed),
-    el("section.contextual", {}, el("h2", {}, "In this sentence"), el("p.note", {}, "The uses in the corpus that are nearest to this one."), contextual));
+    el("section.static", {}, el("h2", {}, "Without context"), el("p.note", {}, "The words most similar to ", word, " by a vector that ignores the sentence."), fixed),
+    el("section.contextual", {}, el("h2", {}, "In this sentence"), el("p.note", {}, "The uses in the corpus that are most similar to this one."), contextual));
   const node = el("section.view.neighbours", {},
-    el("h1", {}, "Which words stand near it?"),
-    el("p.lede", {}, "Write a sentence or two, then choose a word. A static vector has one answer for every sentence; here the sentence decides."),
+    el("h1", {}, "Which uses are similar?"),
+    el("p.lede", {}, "Type a sentence or two, then choose a word. A static vector gives the same answer for every sentence; a contextual vector depends on the sentence."),
     text.node, el("div.controls", {}, layer.node, el("label.field", {}, only, "Only uses of the same word")),
     says.node, results, bar.node);
 
@@ -40,8 +40,8 @@ export function view(model, change) {
     try {
       const place = await text.show(asked.text, wordNumber(asked.word));
       if (stale()) return;
-      if (!place) return hide(asked.text.trim() ? "Choose a word of the text." : "Write a sentence; its words can then be chosen.");
-      says.waiting("Looking through the corpus …");
+      if (!place) return hide(asked.text.trim() ? "Choose a word of the text." : "Type a sentence, then choose one of its words.");
+      says.waiting("Searching the index …");
       const own = place.tokens[place.position];
       const question = { ...place, k: COUNT, mix: { weights: mixes.parse(asked.layer, model.layers), gamma: 1 }, ...(asked.only ? { word: own } : {}) };
       draw(own, await api.neighbours(question));
@@ -63,8 +63,8 @@ export function view(model, change) {
     word.textContent = own;
     fixed.replaceChildren(...answer.static.map(({ word: w, similarity }) => meter(el("bdi", {}, w), similarity)));
     contextual.replaceChildren(...answer.contextual.map((use) => meter(sentence(use.tokens, use.position, AROUND), use.similarity)));
-    if (!answer.contextual.length) contextual.append(el("li.none", {}, "The corpus holds no such use."));
-    if (!answer.static.length) fixed.append(el("li.none", {}, "There are no static neighbours here."));
+    if (!answer.contextual.length) contextual.append(el("li.none", {}, "The index has no such use."));
+    if (!answer.static.length) fixed.append(el("li.none", {}, "No static neighbours."));
     results.hidden = false;
     bar.show(true, false);
   }

@@ -20,12 +20,12 @@ export function status() {
     empty: (...children) => say("empty", ...children),
     failed: (error) => {
       if (!(error instanceof Refusal)) throw error;
-      say("failed", el("strong", {}, "That did not work. "), error.message, error.status === 401 ? tokenForm() : "");
+      say("failed", el("strong", {}, "Error: "), error.message, error.status === 401 ? tokenForm() : "");
     },
   };
 }
 
-/** A server open to the network asks for its token; it is kept for this tab only. */
+/** A server open to the network requires a token; it is kept for this tab only. */
 function tokenForm() {
   const input = el("input", { type: "password", "aria-label": "Token", autocomplete: "off" });
   const keep = (event) => {

@@ -3,9 +3,9 @@
 import { el } from "./dom.js";
 
 const WORDS = [
-  [0.95, "The flat map can be believed: points that lie together here belong together."],
-  [0.85, "Mostly to be believed: some points that lie together here are strangers to each other."],
-  [0.0, "Read it with care: many points that lie together here are strangers to each other."],
+  [0.95, "Reliable: points that are close on this map are close in the full space."],
+  [0.85, "Mostly reliable: some points that are close on this map are not close in the full space."],
+  [0.0, "Read with care: many points that are close on this map are not close in the full space."],
 ];
 
 export function trust() {
@@ -15,10 +15,10 @@ export function trust() {
   const node = el("div.trust", { hidden: true },
     el("div.trust-line", {}, el("span", {}, "Trustworthiness"), figure), meter, el("p", {}, words),
     el("details", {}, el("summary", {}, "What is this?"), el("p", {},
-      "A use is a point in some hundred dimensions. Pressing it flat brings strangers together. This figure counts them: ",
-      "1 means that nobody who stands near you on the map is a stranger; a map drawn at random has about one half.")));
+      "A use is a point in a space of several hundred dimensions. Two dimensions cannot keep all distances. ",
+      "1 means that all neighbours on the map are true neighbours; a random map has about 0.5.")));
 
-  /** value: 0 … 1, or null where there is nothing to tell; heap: all uses are one point. */
+  /** value: 0 … 1, or null if there are too few uses; heap: all uses are one point. */
   function set(value, heap) {
     const told = value !== null && !heap;
     node.hidden = false;
@@ -26,7 +26,7 @@ export function trust() {
     meter.firstChild.style.width = `${100 * (told ? value : 0)}%`;
     words.textContent = told ? WORDS.find(([least]) => value >= least)[1]
       : value === null ? "Too few uses to tell."
-        : "All uses are one point; they are drawn beside each other only to be seen.";
+        : "All uses are one point; they are drawn side by side only to make them visible.";
   }
   return { node, set };
 }

@@ -1,4 +1,4 @@
-"""Services for tests: a tiny model in the application, asked in this process; and a model that takes its time."""
+"""Servers for tests: the application with a tiny model, in this process or on loopback; and a model that waits."""
 
 import threading
 from contextlib import contextmanager
@@ -12,28 +12,21 @@ from stelmo.serve.app import app
 
 BANK = ["the", "bank", "of", "the", "river", "."]
 LOAN = ["a", "bank", "."]
+PROBLEM = ["type", "title", "status", "detail", "message"]  # the fields of a refusal
 
 
 @contextmanager
-def asked(model=None, *, raising=True, index=None, tasks=None, token=None, origins=(), hosts=("localhost",), **limits):
-    """A client of a service with such limits."""
-    made = app(
-        model or tiny.model(),
-        ServeSettings(**limits),
-        index,
-        tasks,
-        name="tiny",
-        token=token,
-        origins=origins,
-        hosts=hosts,
-    )
+def asked(model=None, *, raising=True, index=None, tasks=None, hosts=("localhost",), **options):
+    """A client of a service; the options are limits, or arguments of the application."""
+    limits = {name: options.pop(name) for name in list(options) if name in ServeSettings.model_fields}
+    made = app(model or tiny.model(), ServeSettings(**limits), index, tasks, name="tiny", hosts=hosts, **options)
     with TestClient(made, base_url="http://localhost", raise_server_exceptions=raising) as client:
         yield client
 
 
 @contextmanager
-def served(made):
-    """A running server → its address, and the server itself."""
+def served(made, settings=None):
+    """A running server: its address, and the server itself."""
     ready, addresses = threading.Event(), []
 
     def started(address):
@@ -41,7 +34,7 @@ def served(made):
         ready.set()
 
     with service.listen("127.0.0.1", 0) as listening:
-        server = service.server(made, listening, started)
+        server = service.server(made, listening, started, settings)
         thread = threading.Thread(target=server.run, args=[[listening]])
         thread.start()
         assert ready.wait(60)
@@ -57,11 +50,11 @@ def wait_for(condition):
         if condition():
             return
         pause.wait(0.01)
-    raise AssertionError("it never came to be")
+    raise AssertionError("the condition never became true")
 
 
 class Slow:
-    """A model that computes only when it is let; `busy` is set while it wants to."""
+    """A model that computes only after `go` is set; `busy` is set when it is called."""
 
     def __init__(self, model=None):
         self._model = model or tiny.model()

@@ -7,10 +7,11 @@ import numpy as np
 import pyarrow
 import pytest
 import tiny
-from unit.serve import houses
-from unit.serve.houses import BANK, LOAN
+from unit.serve import servers
+from unit.serve.servers import BANK, LOAN, PROBLEM
 
 import stelmo
+from stelmo.explore import maps
 from stelmo.lm import probabilities as lm
 from stelmo.serve import arrays
 from stelmo.store.runs import LearnedMix, Mixes
@@ -22,7 +23,7 @@ LAYERS = ("mean", "top", 0, 1, 2)
 @pytest.fixture(scope="module")
 def client():
     run = Mixes(task="ner", outputs=[LearnedMix(placement="input", weights=(0.2, 0.5, 0.3), gamma=1.5)])
-    with houses.asked(MODEL, tasks={"run": run}) as client:
+    with servers.asked(MODEL, tasks={"run": run}) as client:
         yield client
 
 
@@ -80,17 +81,21 @@ def test_no_sentences_are_no_vectors(client, accept, layer):
         ("text/html, application/x-npy;q=0.5", arrays.NPY),
         ("application/*", arrays.JSON),
         ("Application/JSON", arrays.JSON),
+        ("application/json;q=0.1, application/x-npy", arrays.NPY),
+        ("application/json;q=0, application/*", arrays.NPY),
+        ("*/*, application/x-npy;q=0", arrays.JSON),
+        ("application/x-npy, application/json", arrays.NPY),
     ],
 )
-def test_the_first_known_kind_in_accept_is_taken(client, accept, kind):
+def test_the_preferred_type_in_accept_is_taken(client, accept, kind):
     answer = client.post("/v1/embed", json={"text": "a"}, headers={"Accept": accept})
     assert answer.headers["content-type"] == kind
 
 
 def test_an_unknown_kind_is_refused(client):
-    answer = client.post("/v1/embed", json={"text": "a"}, headers={"Accept": "image/png"})
+    answer = client.post("/v1/embed", json={"text": "a"}, headers={"Accept": "image/png, */*;q=0"})
     assert answer.status_code == 406
-    assert "application/x-npy" in answer.json()["error"]
+    assert "application/x-npy" in answer.json()["detail"]
 
 
 def test_text_is_tokenised_as_the_library_does(client):
@@ -151,6 +156,7 @@ def test_models_tells_what_there_is(client):
         "vocabulary": len(tiny.WORDS),
         "fingerprint": MODEL.saved().fingerprint(),
         "has_softmax": True,
+        "map_methods": list(maps.methods()),
     }
 
 
@@ -166,12 +172,15 @@ WRONG = {
     "a sentence as a string": ("embed", {"sentences": ["a b"]}, 422, "body.sentences.0"),
     "a number as a token": ("embed", {"sentences": [[1]]}, 422, "body.sentences.0.0"),
     "a layer that is not there": ("embed", {"text": "a", "layer": 3}, 422, "layer: 3 is not one of mean, top, 0, 1, 2"),
-    "a name that is no layer": ("embed", {"text": "a", "layer": "best"}, 422, "body.layer"),
+    "a name that is not a layer": ("embed", {"text": "a", "layer": "best"}, 422, "layer: 'best' is not one of mean"),
     "a field too many": ("embed", {"text": "a", "path": "/etc/passwd"}, 422, "body.path"),
+    "a negative layer": ("embed", {"text": "a", "layer": -1}, 422, "layer: -1 is not one of mean, top, 0, 1, 2, all"),
+    "a truth value as a layer": ("embed", {"text": "a", "layer": True}, 422, "body.layer: expected \"mean\", \"top\""),
+    "all layers where one is expected": ("similarity", PAIR | {"layer": "all"}, 422, "layer: 'all' is not one of"),
     "no object": ("embed", [1], 422, "body"),
     "mix and layer": ("similarity", PAIR | {"layer": 1, "mix": {"weights": [1, 0, 0]}}, 422, "one of the two"),
     "too few weights": ("similarity", PAIR | {"mix": {"weights": [1]}}, 422, "1 weights"),
-    "a mix of nothing": ("similarity", PAIR | {"mix": {"weights": [0, 0, 0]}}, 422, "mix of nothing"),
+    "a mix of nothing": ("similarity", PAIR | {"mix": {"weights": [0, 0, 0]}}, 422, "all weights are zero"),
     "an infinite weight": ("similarity", PAIR | {"mix": {"weights": [1, 0, 1e400]}}, 422, "weights.2"),
     "an empty sentence": ("similarity", {"first": [], "second": ["a"]}, 422, "body.first"),
     "a position beyond the end": ("guess", {"tokens": ["a"], "position": 1}, 422, "the sentence has 1 tokens"),
@@ -188,9 +197,9 @@ WRONG = {
 def test_what_is_wrong_is_said_in_one_sentence(client, route, body, status, message):
     answer = client.post(f"/v1/{route}", content=json.dumps(body), headers={"Content-Type": "application/json"})
     assert answer.status_code == status, answer.text
-    assert list(answer.json()) == ["error"]
-    assert message in answer.json()["error"]
-    assert "\n" not in answer.json()["error"]
+    assert list(answer.json()) == PROBLEM
+    assert message in answer.json()["detail"]
+    assert "\n" not in answer.json()["detail"]
 
 
 HOSTILE = {
@@ -211,13 +220,39 @@ HOSTILE = {
 def test_a_hostile_body_is_refused(client, route, content):
     answer = client.post(f"/v1/{route}", content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code in (400, 422)
-    assert list(answer.json()) == ["error"]
+    assert list(answer.json()) == PROBLEM
 
 
 def test_a_form_from_a_foreign_page_is_no_request(client):
     """Browsers send such bodies across origins without asking first."""
     answer = client.post("/v1/tokenize", content=b'{"text": "a"}', headers={"Content-Type": "text/plain"})
-    assert answer.status_code == 422
+    assert answer.status_code == 415
+    assert answer.json()["detail"] == "Content-Type is 'text/plain'; expected application/json"
+
+
+def test_a_missing_content_type_is_named(client):
+    answer = client.post("/v1/tokenize", content=b'{"text": "a"}')
+    assert answer.status_code == 415
+    assert answer.json()["detail"] == "the Content-Type header is missing; expected application/json"
+
+
+@pytest.mark.parametrize("content", [b"{", b'{"text": }', b""], ids=["open", "no value", "empty"])
+def test_malformed_json_is_a_bad_request(client, content):
+    answer = client.post("/v1/tokenize", content=content, headers={"Content-Type": "application/json"})
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (answer.status_code, answer.json()["title"]) == (400, "Bad Request")
+
+
+@pytest.mark.parametrize("mix", [{"weights": []}, {"weights": [0, 0, 0]}, {"weight": [1]}, None, 1.5, "best"])
+def test_messages_name_no_internals(client, mix):
+    detail = client.post("/v1/map", json={"word": "a", "mixes": [mix]}).json()["detail"]
+    assert not any(part in detail for part in ("function", "literal", "constrained", "pydantic", "[_", "()"))
+
+
+def test_a_long_text_is_refused_once_it_has_too_many_tokens():
+    with servers.asked(MODEL, tokens=5) as client:
+        answer = client.post("/v1/embed", json={"text": "a bank.\n\n" * 9000})
+    assert (answer.status_code, answer.json()["detail"]) == (422, "more than 5 tokens; this server accepts at most 5")
 
 
 def test_markup_in_a_sentence_comes_back_as_it_was_and_never_as_a_page(client):
@@ -230,28 +265,28 @@ def test_markup_in_a_sentence_comes_back_as_it_was_and_never_as_a_page(client):
 @pytest.mark.parametrize(
     ("limits", "sentences", "message"),
     [
-        ({"sentences": 2}, [["a"]] * 3, "3 sentences; this server takes at most 2"),
-        ({"sentence_tokens": 4}, [["a"] * 5], "5 tokens of a sentence; this server takes at most 4"),
-        ({"tokens": 6}, [["a"] * 4, ["a"] * 3], "7 tokens; this server takes at most 6"),
-        ({"token_characters": 3}, [["a", "abcd"]], "4 characters of a token; this server takes at most 3"),
+        ({"sentences": 2}, [["a"]] * 3, "3 sentences; this server accepts at most 2"),
+        ({"sentence_tokens": 4}, [["a"] * 5], "5 tokens in a sentence; this server accepts at most 4"),
+        ({"tokens": 6}, [["a"] * 4, ["a"] * 3], "7 tokens; this server accepts at most 6"),
+        ({"token_characters": 3}, [["a", "abcd"]], "4 characters in a token; this server accepts at most 3"),
     ],
 )
 def test_every_limit_is_a_setting(limits, sentences, message):
-    with houses.asked(MODEL, **limits) as client:
+    with servers.asked(MODEL, **limits) as client:
         answer = client.post("/v1/embed", json={"sentences": sentences})
-        assert (answer.status_code, answer.json()) == (422, {"error": message})
+        assert (answer.status_code, answer.json()["detail"]) == (422, message)
         assert client.post("/v1/embed", json={"sentences": [["a"]]}).status_code == 200
 
 
 def test_a_model_without_a_softmax_says_so():
     headless = stelmo.Model(tiny.saved(read_softmax=None))
-    with houses.asked(headless) as client:
+    with servers.asked(headless) as client:
         answer = client.post("/v1/guess", json={"tokens": ["a"], "position": 0})
         assert answer.status_code == 422
-        assert "no softmax" in answer.json()["error"]
+        assert "no softmax" in answer.json()["detail"]
         assert client.get("/v1/models").json()[0]["has_softmax"] is False
 
 
 def test_a_state_that_goes_on_from_request_to_request_is_refused():
-    with pytest.raises(stelmo.ConfigError, match="carry"), houses.asked(tiny.model(state="carry")):
+    with pytest.raises(stelmo.ConfigError, match="carry"), servers.asked(tiny.model(state="carry")):
         pass

@@ -8,61 +8,72 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from stelmo.embed.model import all_layers, picking
-from stelmo.errors import DataError
+from stelmo.explore import maps
 from stelmo.lm import probabilities as lm
 from stelmo.serve import arrays, bodies, problems
-from stelmo.serve.context import Here, cosines, in_thread, mixed
-from stelmo.text import sentences as text
+from stelmo.serve.context import Here, check_position, cosines, mixed
 
 router = APIRouter(prefix="/v1", responses=problems.ANSWERS)
 BINARY: dict[int | str, dict[str, Any]] = {
     200: {
         "model": bodies.EmbedAnswer,
-        "description": "vectors in the order of the sentences; binary: all tokens end to end",
+        "description": "vectors in the order of the sentences; binary: the tokens of all sentences in one array",
         "headers": {arrays.LENGTHS: {"description": "tokens of each sentence", "schema": {"type": "string"}}},
         "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (arrays.NPY, arrays.ARROW)},
     },
-    406: {"model": bodies.Problem, "description": "none of the kinds in Accept is there"},
+    406: problems.described(406, "none of the types in Accept is available"),
 }
 
 
-@router.post("/tokenize")
-async def tokenize(here: Here, body: bodies.TokenizeRequest) -> bodies.TokenizeAnswer:
+@router.post("/tokenize", response_model=bodies.TokenizeAnswer)
+async def tokenize(here: Here, body: bodies.TokenizeRequest) -> Response:
     """Raw text → sentences of tokens."""
-    return bodies.TokenizeAnswer(sentences=await in_thread(text.tokenize, body.text))
+    (found,) = await here.tokenize([body.text])
+    made = await here.in_thread(bodies.TokenizeAnswer(sentences=found).model_dump_json)
+    return Response(made, media_type=arrays.JSON)
 
 
 @router.post("/embed", responses=BINARY, response_class=Response)
 async def embed(here: Here, request: Request, body: bodies.EmbedRequest) -> Response:
-    """Sentences → vectors: of one layer, of their mean, or of all. `Accept` chooses JSON, npy or an Arrow stream."""
-    kind = arrays.chosen(request.headers.get("accept", ""))
-    reduce = all_layers if body.layer == "all" else picking(body.layer, here.depth)
-    found = body.sentences if body.text is None else await in_thread(text.tokenize, body.text)
-    assert found is not None
-    layers = await here.layers(found)
+    """Sentences → vectors of one layer, of the mean of the layers, or of all. `Accept`: JSON, npy or Arrow."""
+    kind = arrays.choose_type(request.headers.get("accept", ""))
+    layer = here.layer(body.layer, "all")
+    reduce = all_layers if body.layer == "all" else picking(layer, here.depth)
+    if body.sentences is None:
+        (sentences,) = await here.tokenize([body.text or ""], here.settings.tokens)
+    else:
+        sentences = body.sentences
+    layers = await here.layers(sentences)
 
     def answer() -> Response:
         vectors = [reduce(torch.from_numpy(layers_LTD)).numpy() for layers_LTD in layers]
-        return arrays.answer(found, vectors, here.model.config.width, kind)
+        return arrays.answer(sentences, vectors, here.model.config.width, kind)
 
-    return await in_thread(answer)
+    return await here.in_thread(answer)
 
 
-@router.post("/similarity")
-async def similarity(here: Here, body: bodies.SimilarityRequest) -> bodies.SimilarityAnswer:
+@router.post("/similarity", response_model=bodies.SimilarityAnswer)
+async def similarity(here: Here, body: bodies.SimilarityRequest) -> Response:
     """Two sentences → the cosine of every word pair, in one mix of the layers or in each layer."""
     mix = here.mix(body.mix or body.layer)
     first_LTD, second_LSD = await here.layers([body.first, body.second])
-    words = {"first": body.first, "second": body.second}
-    if body.layers == "each":
-        each = [cosines(*pair).tolist() for pair in zip(first_LTD, second_LSD, strict=True)]
-        return bodies.SimilarityAnswer(**words, layers=each)
-    return bodies.SimilarityAnswer(**words, similarity=cosines(mixed(first_LTD, mix), mixed(second_LSD, mix)).tolist())
+
+    def answer() -> Response:
+        words = {"first": body.first, "second": body.second}
+        if body.layers == "each":
+            each = [cosines(*pair).tolist() for pair in zip(first_LTD, second_LSD, strict=True)]
+            made = bodies.SimilarityAnswer(**words, layers=each)
+        else:
+            found = cosines(mixed(first_LTD, mix), mixed(second_LSD, mix)).tolist()
+            made = bodies.SimilarityAnswer(**words, similarity=found)
+        return Response(made.model_dump_json(), media_type=arrays.JSON)
+
+    return await here.in_thread(answer)
 
 
 @router.post("/guess")
 async def guess(here: Here, body: bodies.GuessRequest) -> bodies.GuessAnswer:
-    """The words that fit best at a position, whatever stands there: by each direction and by both."""
+    """The most likely words at a position, whatever word is there: by each direction and by both."""
     here.check([body.tokens])
     k = here.count(body.k)
     check_position(body.tokens, body.position)
@@ -78,14 +89,9 @@ def _words(found: Sequence[lm.Guess | lm.Substitute]) -> list[bodies.Guess]:
     return [bodies.Guess(word=guess.word, probability=guess.probability) for guess in found]
 
 
-def check_position(tokens: Sequence[str], position: int) -> None:
-    if position >= len(tokens):
-        raise DataError(f"position {position}: the sentence has {len(tokens)} tokens, numbered from 0")
-
-
 @router.get("/models")
 async def models(here: Here) -> list[bodies.ModelAnswer]:
-    """The model behind this server."""
+    """The model of this server."""
     saved = here.model.saved()
     return [
         bodies.ModelAnswer(
@@ -96,13 +102,14 @@ async def models(here: Here) -> list[bodies.ModelAnswer]:
             vocabulary=None if saved.vocabulary is None else len(saved.vocabulary),
             fingerprint=here.fingerprint,
             has_softmax=saved.read_softmax is not None,
+            map_methods=list(maps.methods()),
         )
     ]
 
 
 @router.get("/tasks")
 async def tasks(here: Here) -> list[bodies.TaskAnswer]:
-    """What task models learned of the layers: the shares and γ of each place where ELMo enters."""
+    """The layer weights and γ that task models learned, for each place where ELMo enters."""
     return [
         bodies.TaskAnswer(
             name=name, task=found.task, outputs=[bodies.TaskOutput(**output.model_dump()) for output in found.outputs]

@@ -1,4 +1,4 @@
-"""The text that comes with the package → its index, made when first asked for. Knows no file format."""
+"""The text that comes with the package → its index, computed at first use. Knows no file format."""
 
 import os
 from collections.abc import Iterator
@@ -12,26 +12,26 @@ from stelmo.store.atomic import reason
 from stelmo.text.files import LineReader
 
 TEXT = Path(__file__).parents[1] / "bundled" / "uses" / "sentences.tok.xz"
-PER_WORD = 200  # uses: enough of any word, and "the" does not take half of the disk
+PER_WORD = 200  # uses of a word: enough for any map, and "the" does not fill half of the disk
 
 
-def ready(model: Model, cache: Path | None = None, advance: Advance = lambda tokens: None) -> Index:
-    """The index by this model. What the cache folder lacks of it is computed: at first all, later nothing."""
+def open_bundled(model: Model, cache: Path | None = None, advance: Advance = lambda tokens: None) -> Index:
+    """The index of the bundled text by this model. Whatever the cache folder lacks is computed first."""
     folder = (cache or cache_folder()) / f"uses-{model.saved().fingerprint()[:16]}-{model.settings.state}"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise OutputError(f"{folder.parent}: {reason(problem)}; name another cache by XDG_CACHE_HOME") from None
+        raise OutputError(f"{folder.parent}: {reason(problem)}; set XDG_CACHE_HOME to another cache folder") from None
     return build(model, sentences(), folder, per_word=PER_WORD, advance=advance)
 
 
 def sentences() -> Iterator[list[str]]:
-    """Each holds at least one word of many meanings."""
+    """The bundled sentences; each contains at least one ambiguous word."""
     with LineReader(TEXT) as reader:
         for _, line in reader:
             yield line.split()
 
 
 def cache_folder() -> Path:
-    """Where a user's programs keep what they can make again (XDG Base Directory)."""
+    """The user's cache folder for stelmo (XDG Base Directory)."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stelmo"

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import tiny
-from unit.serve import houses
-from unit.serve.houses import BANK, LOAN
+from unit.serve import servers
+from unit.serve.servers import BANK, LOAN
 
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
@@ -31,7 +31,7 @@ def index(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(index):
-    with houses.asked(MODEL, index=index, uses=8) as client:
+    with servers.asked(MODEL, index=index, uses=8) as client:
         yield client
 
 
@@ -83,7 +83,7 @@ def test_a_map_has_every_use_as_a_point(client, index):
     found = answered(client, "map", word="Bank", mixes=[2, 0], limit=100)
     uses = found["uses"]
     assert [flat["mix"] for flat in found["maps"]] == [2, 0]
-    assert len(uses) == 8  # of nine: the server's own limit
+    assert (found["total"], len(uses)) == (USES, 8)  # the server's own limit
     assert {use["tokens"][use["position"]].lower() for use in uses} == {"bank"}
     for flat in found["maps"]:
         vectors_ND = expected_vectors(index, [use["id"] for use in uses], flat["mix"])
@@ -125,7 +125,7 @@ def test_a_slow_map_is_a_job_whose_map_comes_when_it_is_done(client):
     answer = client.post("/v1/map/jobs", json={"word": "bank", "mixes": [2, 1], "method": "tsne"})
     assert answer.status_code == 202
     place = f"/v1/map/jobs/{answer.json()['job']}"
-    houses.wait_for(lambda: client.get(place).json()["state"] != "running")
+    servers.wait_for(lambda: client.get(place).json()["state"] != "running")
     done = client.get(place).json()
     assert (done["state"], done["progress"], done["error"]) == ("done", 1.0, None)
     assert done["map"]["method"] == "tsne"
@@ -140,7 +140,7 @@ def test_jobs_that_fail_say_why(client, monkeypatch):
 
     monkeypatch.setattr(maps, "flatten", refuse)
     place = f"/v1/map/jobs/{client.post('/v1/map/jobs', json={'word': 'bank'}).json()['job']}"
-    houses.wait_for(lambda: client.get(place).json()["state"] != "running")
+    servers.wait_for(lambda: client.get(place).json()["state"] != "running")
     failed = client.get(place).json()
     assert (failed["state"], failed["error"], failed["map"]) == ("failed", "UMAP is not installed", None)
 
@@ -162,8 +162,8 @@ WRONG = {
 def test_what_is_wrong_is_said_in_one_sentence(client, route, body, status, message):
     answer = client.post(f"/v1/{route}", json=body)
     assert answer.status_code == status, answer.text
-    assert message in answer.json()["error"]
-    assert answer.json()["error"].isprintable()
+    assert message in answer.json()["detail"]
+    assert answer.json()["detail"].isprintable()
 
 
 def test_more_clusters_than_uses_are_as_many_as_there_are(client):
@@ -175,6 +175,6 @@ def test_more_clusters_than_uses_are_as_many_as_there_are(client):
 def test_an_index_of_another_model_is_refused(index):
     with (
         pytest.raises(ConfigError, match="another model"),
-        houses.asked(Model(tiny.saved(tiny.WORD_CONFIG)), index=index),
+        servers.asked(Model(tiny.saved(tiny.WORD_CONFIG)), index=index),
     ):
         pass

@@ -1,0 +1,87 @@
+"""Texts → one vector each, in the formats of OpenAI and of text-embeddings-inference.   N texts, T tokens, D width.
+
+The vector of a text is the mean of its tokens' vectors (the mean of the layers), over all of its sentences.
+"""
+
+import base64
+from collections.abc import Sequence
+
+import numpy as np
+from fastapi import APIRouter
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from stelmo.errors import DataError
+from stelmo.explore import mixing
+from stelmo.serve import arrays, bodies, problems
+from stelmo.serve.context import Array, Context, Here, mixed
+
+router = APIRouter(responses=problems.ANSWERS)
+
+
+@router.post("/v1/embeddings", response_model=bodies.EmbeddingsAnswer)
+async def embeddings(here: Here, body: bodies.EmbeddingsRequest) -> Response:
+    """OpenAI's embeddings API: texts → vectors of length 1."""
+    if body.model not in (None, here.name):
+        raise HTTPException(404, f"model {body.model!r:.60} is not served here; expected {here.name!r}")
+    _check_width(here, body.dimensions)
+    vectors_ND, tokens = await _vectors(here, body.input)
+
+    def answer() -> Response:
+        found: list[list[float]] | list[str]
+        if body.encoding_format == "base64":
+            found = [base64.b64encode(vector_D.astype("<f4").tobytes()).decode() for vector_D in units_ND]
+        else:
+            found = units_ND.astype(float).tolist()
+        data = [bodies.Embedding(index=index, embedding=vector) for index, vector in enumerate(found)]
+        usage = bodies.Usage(prompt_tokens=tokens, total_tokens=tokens)
+        made = bodies.EmbeddingsAnswer(data=data, model=here.name, usage=usage)
+        return Response(made.model_dump_json(), media_type=arrays.JSON)
+
+    units_ND = mixing.units(vectors_ND)
+    return await here.in_thread(answer)
+
+
+@router.post(
+    "/embed",
+    response_model=list[list[float]],
+    responses={200: {"content": {arrays.JSON: {"example": [[0.6, -0.8]]}}}},
+)
+async def embed(here: Here, body: bodies.TextsRequest) -> Response:
+    """The /embed of text-embeddings-inference: texts → vectors."""
+    _check_width(here, body.dimensions)
+    cut = body.truncation_direction.lower() if body.truncate else None
+    vectors_ND, _ = await _vectors(here, body.inputs, cut)
+    found_ND = mixing.units(vectors_ND) if body.normalize else vectors_ND
+    return Response(await here.in_thread(arrays.numbers, found_ND), media_type=arrays.JSON)
+
+
+def _check_width(here: Context, dimensions: int | None) -> None:
+    width = here.model.config.width
+    if dimensions not in (None, width):
+        raise DataError(f"dimensions: {dimensions}; the vectors of this model have {width}")
+
+
+async def _vectors(here: Context, texts: str | Sequence[str | list[str]], cut: str | None = None) -> tuple[Array, int]:
+    """(N, D), a vector per text, and the number of tokens in all of them."""
+    tokenised = iter(await here.tokenize([text for text in texts if isinstance(text, str)], here.settings.tokens))
+    sentences: list[list[str]] = []
+    ends = []
+    for number, text in enumerate(texts):
+        found = next(tokenised) if isinstance(text, str) else [text]
+        if not any(found):
+            raise DataError(f"text {number} has no tokens; expected at least one word")
+        sentences += [_cut(tokens, here.settings.sentence_tokens, cut) for tokens in found]
+        ends.append(len(sentences))
+    layers = await here.layers(sentences)
+    mix = mixing.of_layer("mean", here.depth)
+    vectors = [mixed(layers_LTD, mix) for layers_LTD in layers]
+    means = [np.concatenate(vectors[start:end]).mean(0) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    return np.stack(means), sum(map(len, sentences))
+
+
+def _cut(tokens: list[str], most: int, side: str | None) -> list[str]:
+    """At most so many tokens of a sentence; `side` is the end that is cut off, None leaves it as it is."""
+    if side is None or len(tokens) <= most:
+        return tokens
+    return tokens[:most] if side == "right" else tokens[-most:]
