@@ -302,7 +302,7 @@ class TaskSettings(Settings):
     evaluate_every: Positive | None = Field(None, description="steps between evaluations on dev; unset: one epoch")
     patience: Positive | None = Field(None, description="evaluations without a better score after which to stop")
     plateau: Positive | None = Field(None, description="evaluations without a better score after which lr is halved")
-    score_tokens: Positive = Field(8192, description="tokens of a batch when predicting, padding included")
+    score_tokens: Positive = Field(8192, description="tokens of a batch when predicting, about, padding included")
     clip: Clip | None = Field(5.0, description="bound of the gradient's norm")
     clip_value: Clip | None = Field(None, description="bound of each number of the gradient")
     weight_decay: float = Field(0.0, ge=0, allow_inf_nan=False, description="L2 on all weights")

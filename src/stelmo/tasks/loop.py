@@ -101,7 +101,7 @@ def train(
 
 
 def predict(net: TaskNetwork[E, P], task: Task[E, P], examples: Sequence[E], tokens: int) -> list[P]:
-    """Predictions in the order of the examples, computed in batches of at most `tokens` tokens, padding included."""
+    """Predictions in the order of the examples, in batches of about `tokens` tokens, padding included."""
     net.eval()
     found: dict[int, P] = {}
     with torch.no_grad():
