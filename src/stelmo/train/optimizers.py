@@ -122,7 +122,7 @@ def orthogonalised(matrices_NRC: Tensor) -> Tensor:
         return orthogonalised(matrices_NRC.transpose(1, 2)).transpose(1, 2)
     a, b, c = QUINTIC
     gram_NRR = matrices_NRC @ matrices_NRC.transpose(1, 2)
-    norm_N11: Tensor = torch.linalg.matrix_norm(gram_NRR, keepdim=True).clamp_min(1e-30)
+    norm_N11 = torch.linalg.matrix_norm(gram_NRR, keepdim=True).clamp_min(1e-30)
     gram_NRR = gram_NRR / norm_N11
     identity_RR = torch.eye(gram_NRR.shape[1], dtype=gram_NRR.dtype, device=gram_NRR.device)
     product_NRR = identity_RR
@@ -130,7 +130,8 @@ def orthogonalised(matrices_NRC: Tensor) -> Tensor:
         factor_NRR = a * identity_RR + b * gram_NRR + c * (gram_NRR @ gram_NRR)
         product_NRR = factor_NRR @ product_NRR
         gram_NRR = factor_NRR @ gram_NRR @ factor_NRR
-    return (product_NRR @ matrices_NRC) / norm_N11.sqrt()
+    result_NRC: Tensor = (product_NRR @ matrices_NRC) / norm_N11.sqrt()
+    return result_NRC
 
 
 class Rows:
