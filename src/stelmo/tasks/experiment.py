@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from stelmo.embed.cached import Cached
 from stelmo.embed.model import Model
-from stelmo.jobs.precompute import Cached, precompute
+from stelmo.jobs.precompute import precompute
 from stelmo.store.runs import Run
 from stelmo.tasks import batches, results, saved, splits, vectors
 from stelmo.tasks.loop import Data, Watch, train

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from stelmo.config import ElmoSettings
+from stelmo.embed.cached import Cached
 from stelmo.embed.elmo import Elmo
 from stelmo.embed.load import load
 from stelmo.embed.model import Model
 from stelmo.errors import ModelError
-from stelmo.jobs.precompute import Cached
 from stelmo.store import atomic
 from stelmo.store.folder import read_safetensors, write_safetensors
 from stelmo.tasks import plan as plans

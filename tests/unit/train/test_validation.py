@@ -77,10 +77,10 @@ def found(corpus, bilm, softmax, world=None, **options):
 def test_it_is_what_the_reference_says_word_by_word(corpus, bilm, softmax):
     (forward, backward), count = brute_force(corpus, bilm, softmax, Sentences(corpus.heldout), rows=3)
     perplexity = found(corpus, bilm, softmax)
-    assert perplexity.tokens == count == corpus.manifest.heldout.tokens + 11
+    assert perplexity.predictions == count == corpus.manifest.heldout.tokens + 11
     assert perplexity.forward == pytest.approx(math.exp(forward / count), rel=1e-10)
     assert perplexity.backward == pytest.approx(math.exp(backward / count), rel=1e-10)
-    assert perplexity.both == pytest.approx(math.exp((forward + backward) / (2 * count)), rel=1e-10)
+    assert perplexity.combined == pytest.approx(math.exp((forward + backward) / (2 * count)), rel=1e-10)
 
 
 @pytest.mark.parametrize("steps", [1, 7, 1000])
