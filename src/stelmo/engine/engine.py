@@ -80,6 +80,7 @@ class Engine:
                     start = states.replace(start, end)
                     layers = layers if markers else [layers_LTD[:, 1:-1] for layers_LTD in layers]
                 kept.update(zip(positions, map(keep, layers), strict=True))
+                del layers  # before the next batch is computed
         return [kept[position] for position in range(len(found))], start
 
     def compute(self) -> Packed | Plain:

@@ -58,7 +58,7 @@ class LineReader:
             yield self._number, self._decode(raw)
 
     def _blocks(self) -> Iterator[bytes]:
-        """The file as it lies on the disk, in small blocks: one of 4 KiB may hold 128 MiB of compressed zeros."""
+        """The file as it lies on the disk, in small blocks: a block of 4 KiB may hold 128 MiB of compressed zeros."""
         assert self._file is not None, "a LineReader is read inside `with`"
         try:
             while block := self._file.read(4096):
@@ -79,7 +79,7 @@ class LineReader:
             yield from _decompress(first, blocks, codec)
         except (EOFError, codec.error) as error:
             raise DataError(
-                f"{self.name}: the {codec.name} data break off or are damaged after line {self._number} ({error}); "
+                f"{self.name}: the {codec.name} data are incomplete or damaged after line {self._number} ({error}); "
                 f"copy the file again"
             ) from error
 

@@ -49,7 +49,7 @@ def _cuts(text: str, language: str) -> list[int]:
 
 
 def _boundaries(paragraph: str, language: str) -> list[int]:
-    import sentencex  # here, because `import stelmo` has no need of it
+    import sentencex  # here, because `import stelmo` does not need it
 
     return [boundary["start_index"] for boundary in sentencex.get_sentence_boundaries(language, paragraph)]
 
