@@ -69,7 +69,7 @@ class Engine:
             batches = planning.in_order(len(found), rows)
             start = start.to(self.bilm.encoder.table.device, self.bilm.encoder.table.dtype)
         compute, kept = self.compute(), dict[int, Kept]()
-        with torch.inference_mode():  # not around all of it: the warm state may start a network that is trained
+        with torch.inference_mode():
             for positions in batches:
                 batch = [found[position] for position in positions]
                 if rows is None:

@@ -75,7 +75,8 @@ def layers(bilm: BiLM, batch: Batch, start: State) -> tuple[Tensor, State]:
     return layers_LBTD, end
 
 
-@torch.no_grad()  # not inference_mode: the state may start a network that is trained
+@torch.inference_mode(False)  # whatever the caller's mode: the state may start a network that is trained
+@torch.no_grad()
 def warm_state(bilm: BiLM, ids_of: WordIds, sentences: Sequence[Words] = WARM_UP) -> State:
     """The mean of the states at the end of some sentences: a fixed state for `state="warm"` to start from."""
     batch = batch_of_tokens(sentences, ids_of)

@@ -316,7 +316,8 @@ def test_markers_are_there_only_where_they_are_asked_for():
     assert end.rows == 2
 
 
-def test_the_warm_state_may_start_a_network_that_is_trained():
+@pytest.mark.parametrize("first", ["embed", "log_probs"])
+def test_the_warm_state_may_start_a_network_that_is_trained(first):
     model = tiny.model()
-    model.embed([["bank"]])
+    getattr(model, first)([["bank"]])
     assert not model.start_state("warm").h.is_inference()
