@@ -48,7 +48,7 @@ def checked_ids(ids_BTC: Tensor, width: int) -> Tensor:
         raise DataError(f"ids hold {int(ids_BTC.min())} … {int(ids_BTC.max())}; character ids are 0 … {chars.ROWS - 1}")
     there_BT = (ids_BTC > 0).any(-1)
     if bool((there_BT[:, 1:] & ~there_BT[:, :-1]).any()):
-        raise DataError("ids with a row of zeros inside a sentence; zeros are allowed only after its end")
+        raise DataError("ids with a row of zeros inside a sentence; zeros are allowed only past a sentence's end")
     return ids_BTC.long()
 
 

@@ -100,7 +100,7 @@ def test_chunks_of_logits_change_nothing(corpus, bilm, softmax, monkeypatch):
 
 
 def test_about_as_many_words_are_read_as_asked(corpus, bilm, softmax):
-    assert 20 <= found(corpus, bilm, softmax, tokens=20).tokens < 20 + 3 * 4
+    assert 20 <= found(corpus, bilm, softmax, tokens=20).predictions < 20 + 3 * 4
 
 
 class Apart(Many):
@@ -121,4 +121,4 @@ def test_processes_share_the_rows_even_where_there_are_too_few(size, corpus, bil
     whole = found(corpus, bilm, softmax)
     assert math.exp(forward / tokens) == pytest.approx(whole.forward)
     assert math.exp(backward / tokens) == pytest.approx(whole.backward)
-    assert tokens == whole.tokens
+    assert tokens == whole.predictions
