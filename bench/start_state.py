@@ -7,7 +7,7 @@ import sys
 from itertools import islice
 
 import stelmo
-from stelmo.lm import probabilities as lm
+from stelmo.lm.perplexity import perplexity
 from stelmo.text import formats
 from stelmo.text.files import LineReader
 
@@ -29,7 +29,7 @@ def main(model_path: str, *texts: str) -> None:
     for path in texts:
         text = sentences(path)
         for state in ("fresh", "warm"):
-            found = lm.perplexity(model.log_probs(text, state))
+            found = perplexity(model.log_probs(text, state))
             name = path.rsplit("/", 1)[-1]
             columns = (name, found.predictions, state, f"{found.forward:.1f}", f"{found.backward:.1f}")
             print("|", " | ".join(map(str, columns)), "|", f"{found.combined:.1f}", "|", flush=True)

@@ -15,9 +15,8 @@ import torch
 from stelmo import benchmark as speed
 from stelmo import plots as pictures
 from stelmo.embed.model import Model
-from stelmo.engine import batching as batches
-from stelmo.engine import packed as bulk
-from stelmo.engine.packed import Bulk
+from stelmo.engine import packed, planning
+from stelmo.engine.packed import Packed
 from stelmo.model.state import State
 from stelmo.ops import reference
 from stelmo.text import chars
@@ -25,23 +24,28 @@ from stelmo.text import chars
 Off = Callable[[Model], AbstractContextManager[object]]
 
 
-def every_word_anew(bulk_engine: Bulk, sentences: Sequence[Sequence[str]]) -> tuple[torch.Tensor, torch.Tensor]:
+def every_word_again(engine: Packed, sentences: Sequence[Sequence[str]]) -> tuple[torch.Tensor, torch.Tensor]:
     words = [chars.BEGIN_SENTENCE, chars.END_SENTENCE, *(word for words in sentences for word in words)]
-    return bulk_engine._token_layer._compute(words), torch.arange(2, len(words))
+    return engine._token_layer._compute(words), torch.arange(2, len(words))
 
 
-def remembering_nothing(token_layer: bulk.RememberedWords, words: Sequence[str]) -> torch.Tensor:
+def remembering_nothing(token_layer: packed.WordCache, words: Sequence[str]) -> torch.Tensor:
     return token_layer._compute(words)
 
 
-def marker_steps_of_each(bulk_engine: Bulk, sentences: Sequence[Sequence[str]], start: State) -> torch.Tensor:
-    layers, _ = bulk_engine.run_whole(sentences, start.expand(len(sentences)))
-    return torch.cat([layers_LTD[:, 1:-1] for layers_LTD in layers], 1)
+RUN = Packed.run
+
+
+def marker_steps_of_each(
+    engine: Packed, sentences: Sequence[Sequence[str]], start: State
+) -> tuple[list[torch.Tensor], State]:
+    layers, _ = RUN(engine, sentences, start.expand(len(sentences)), whole=True)
+    return [layers_LTD[:, 1:-1] for layers_LTD in layers], start
 
 
 def in_input_order(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     rows = max(1, budget // max(lengths))
-    for positions in batches.in_order(len(lengths), rows):
+    for positions in planning.in_order(len(lengths), rows):
         yield sorted(positions, key=lambda position: -lengths[position])
 
 
@@ -75,20 +79,19 @@ def both(*patches: AbstractContextManager[object]) -> AbstractContextManager[obj
 
 
 KNOWN: dict[str, Off] = {  # every word known
-    "large batches (32 rows)": lambda model: patch.object(batches, "by_length", thirty_two_rows),
-    "batches by length": lambda model: patch.object(batches, "by_length", in_input_order),
+    "large batches (32 rows)": lambda model: patch.object(planning, "by_length", thirty_two_rows),
+    "batches by length": lambda model: patch.object(planning, "by_length", in_input_order),
     "a thread for each direction": lambda model: both(
-        patch.object(bulk, "ThreadPoolExecutor", OneAfterTheOther), patch.object(bulk, "shared_threads", all_threads)
+        patch.object(packed, "ThreadPoolExecutor", OneAfterTheOther),
+        patch.object(packed, "shared_threads", all_threads),
     ),
-    "a gate table of the words": lambda model: patch.object(bulk, "WORDS_IN_TABLE", 0),
-    "one step for all first markers": lambda model: patch.object(Bulk, "run", marker_steps_of_each),
+    "a gate table of the words": lambda model: patch.object(packed, "WORDS_IN_TABLE", 0),
+    "one step for all first markers": lambda model: patch.object(Packed, "run", marker_steps_of_each),
 }
 UNKNOWN: dict[str, Off] = {  # no word known
-    "each word once in a batch": lambda model: patch.object(Bulk, "_words", every_word_anew),
-    "words remembered across batches": lambda model: patch.object(
-        bulk.RememberedWords, "__call__", remembering_nothing
-    ),
-    "windows that a word can touch": lambda model: patch.object(bulk.fast, "char_cnn", reference.char_cnn),
+    "each word once in a batch": lambda model: patch.object(Packed, "_words", every_word_again),
+    "words remembered across batches": lambda model: patch.object(packed.WordCache, "__call__", remembering_nothing),
+    "windows that a word can touch": lambda model: patch.object(packed.fast, "char_cnn", reference.char_cnn),
 }
 
 

@@ -105,7 +105,7 @@ def by_rows(size: str, rounds: int, rows: Sequence[int] = ROWS, length: int = 20
 
 
 def _at_once(model: Model, sentences: Sentences) -> object:
-    return model._fast_engine().run(sentences, model.start_state("fresh"))
+    return model.engine.compute().run(sentences, model.start_state("fresh"))
 
 
 def medians(work: dict[str, tuple[Callable[[], object], Sentences]], rounds: int) -> Rates:

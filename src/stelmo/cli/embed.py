@@ -115,14 +115,14 @@ def _print(model: "Model", found: Inputs, settings: OutputSettings) -> None:
 
 
 def _show(model: "Model", found: Inputs, settings: OutputSettings) -> None:
-    from stelmo.jobs import run
-
     if settings.layer == "all":
         raise ConfigError("--layer all is too much for a table; write it with -o FILE")
     first = list(islice(found, SHOWN + 1))
     if not first:
         raise DataError("the input holds no sentence")
-    shown = [(sentence.tokens, array) for sentence, array in run.stream(model, first[:SHOWN], settings)]
+    tokens = [sentence.tokens for sentence in first[:SHOWN]]
+    vectors = (model.sentence_vectors if settings.sentence_vectors else model.embed)(tokens, settings.layer)
+    shown = list(zip(tokens, vectors, strict=True))
     (table.print_sentences if settings.sentence_vectors else table.print_words)(shown)
     typer.echo(f"{model.config.width} numbers a {settings.unit}; -o FILE writes them (.hdf5, .parquet, .npz, .jsonl)")
     if len(first) > SHOWN:

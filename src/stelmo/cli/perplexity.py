@@ -124,15 +124,14 @@ def _total(results: "Iterator[Scored]", write_file: rows.Write, write_sentence: 
 
 
 def _sentence_row(sentence: Sentence, tally: "Tally") -> Row:
-    forward, backward, combined, _ = tally.all
     return {
         "file": sentence.source,
         "line": sentence.line,
         "words": tally.words,
         "unknown": tally.unknown,
-        "forward": forward,
-        "backward": backward,
-        "combined": combined,
+        "forward": tally.all.forward,
+        "backward": tally.all.backward,
+        "combined": tally.all.combined,
         "text": " ".join(sentence.tokens),
     }
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from stelmo.compat.elmo_bilm import ElmoBiLm, File, loaded
 from stelmo.compat.elmo_embedder import ElmoEmbedder
-from stelmo.embed.sentences import checked
+from stelmo.engine.inputs import checked
 from stelmo.errors import ConfigError
 from stelmo.model.mix import EPSILON
 from stelmo.model.state import State

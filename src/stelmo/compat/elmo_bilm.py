@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from stelmo.config import CharInput
 from stelmo.embed.load import load
 from stelmo.embed.model import Model
-from stelmo.embed.sentences import checked_ids
 from stelmo.engine import plain as engine
+from stelmo.engine.inputs import checked_ids
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.model import state as states
 from stelmo.model.bilm import BiLM

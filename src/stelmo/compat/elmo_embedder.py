@@ -17,7 +17,7 @@ from stelmo.compat.elmo_bilm import File, loaded
 from stelmo.compat.padded import padded
 from stelmo.config import choose
 from stelmo.embed.model import all_layers
-from stelmo.embed.sentences import checked
+from stelmo.engine.inputs import checked
 from stelmo.errors import ConfigError, DataError
 from stelmo.model.state import State
 from stelmo.store import atomic, vectors

@@ -22,7 +22,7 @@ from stelmo.compat.padded import padded
 from stelmo.config import StatePolicy, choose
 from stelmo.embed.load import load
 from stelmo.embed.model import Model, Reduce, all_layers, mean_of_tokens, picking
-from stelmo.embed.sentences import checked
+from stelmo.engine.inputs import checked
 from stelmo.errors import ConfigError, DataError
 from stelmo.lm import probabilities as lm
 from stelmo.text.vocabulary import Vocabulary

@@ -1,22 +1,21 @@
-"""`Elmo`: an nn.Module that puts a biLM into somebody's network. Knows no files.
+"""`Elmo`: an nn.Module that makes a biLM part of another network. Knows no files.
 
 B sentences, T tokens of the longest, K outputs, L layers, C characters, D = 2P.
 """
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from stelmo.config import CharInput, choose
-from stelmo.embed.model import Model, arranged
-from stelmo.embed.sentences import checked, checked_ids
-from stelmo.engine import plain as engine
-from stelmo.engine.packed import Bulk
+from stelmo.embed.cached import Cached
+from stelmo.embed.model import Model
+from stelmo.engine import plain
+from stelmo.engine.engine import Engine
+from stelmo.engine.inputs import checked, checked_ids
 from stelmo.errors import ConfigError, DataError
-from stelmo.jobs.precompute import Cached
 from stelmo.model.bilm import BiLM
 from stelmo.model.mix import LayerNorm, ScalarMix
 from stelmo.model.state import State
@@ -26,10 +25,10 @@ from stelmo.store.saved import Mix
 class Elmo(nn.Module):
     """Tokens → vectors (B, T, 2P), or (K, B, T, 2P) for K > 1 outputs, and the mask (B, T) of real tokens.
 
-    Each output has a learned mix of its own, in `mixes`; add their `.penalty()` to the loss. The biLM is frozen
-    unless `trainable`. `keep_boundaries` leaves <S> and </S> in, so T grows by two. `learned` starts the mixes from
-    those of the task that the model's file comes from. Layers that `stelmo.precompute` kept do in place of the model,
-    unless the biLM trains or the markers are asked for.
+    Each output has its own learned mix, in `mixes`; add their `.penalty()` to the loss. The biLM is frozen
+    unless `trainable`. `keep_boundaries` keeps <S> and </S>, so T grows by two. `learned` starts the mixes from
+    those of the task that the model's file comes from. Layers that `stelmo.precompute` stored can be passed in place
+    of the model, unless the biLM is trained or the markers are needed.
     """
 
     start_h: Tensor
@@ -61,18 +60,17 @@ class Elmo(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.cached = model if isinstance(model, Cached) else None
         if isinstance(model, Cached):
-            _refuse_what_is_not_kept(model, state, trainable, keep_boundaries or layer_norm == "allennlp")
+            _refuse_what_is_not_stored(model, state, trainable, keep_boundaries or layer_norm == "allennlp")
             self.mixes.to(model.dtype)
         else:
-            self._take_over(model, state)
+            self._use(model, state)
 
-    def _take_over(self, model: Model, state: str | None) -> None:
+    def _use(self, model: Model, state: str | None) -> None:
         policy = model.settings.state if state is None else state
         choose("state", policy, ("fresh", "warm"))
-        # Another Elmo may train the same biLM, so one that does not leaves it as it is.
+        # Another Elmo may train the same biLM, so one that does not train it leaves requires_grad alone.
         self.bilm = model.bilm.requires_grad_() if self.trainable else model.bilm
-        self.word_ids, self._arrange = model.word_ids, arranged(model.settings.precision)
-        self._engine: Bulk | None = None
+        self.engine = Engine(model.bilm, model.engine.word_ids, model.settings)
         self.mixes.to(model.bilm.encoder.table.device, model.bilm.encoder.table.dtype)
         start = model.start_state("warm" if policy == "warm" else "fresh")
         self.register_buffer("start_h", start.h.clone())
@@ -88,27 +86,26 @@ class Elmo(nn.Module):
         mixed = [self._mixed(mix, layers_LBTD, lengths_B, mask_BT) for mix in self.mixes]  # type: ignore[arg-type]
         return _one_or_stacked(mixed), mask_BT
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the engine: it is made again from the biLM."""
-        return {**self.__dict__, "_engine": None}
-
     def _layers(self, sentences: Sequence[Sequence[str]] | Tensor) -> tuple[Tensor, Tensor]:
         """The layers (L+1, B, T, 2P) and lengths, both with markers."""
-        if not (self.trainable or isinstance(sentences, Tensor)) and self.start_h.device.type == "cpu":
-            return self._fast_layers(_some(sentences))
+        start = State(self.start_h, self.start_c)
+        if not (self.trainable or isinstance(sentences, Tensor)) and start.h.device.type == "cpu":
+            found = _some(sentences)
+            start, rows = start.expand(len(found)), len(found)
+            parts, _ = self.engine.run(found, lambda layers_LTD: layers_LTD, start, rows=rows, markers=True)
+            layers_TBLD = torch.nn.utils.rnn.pad_sequence([part_LTD.transpose(0, 1) for part_LTD in parts])
+            return layers_TBLD.permute(2, 1, 0, 3), torch.tensor([len(words) + 2 for words in found])
         batch = self._batch(sentences)
-        start = State(self.start_h, self.start_c).expand(len(batch.lengths_B))
         with nullcontext() if self.trainable else torch.no_grad():
-            layers_LBTD, _ = engine.layers(self.bilm, batch, start)
+            layers_LBTD, _ = plain.layers(self.bilm, batch, start.expand(len(batch.lengths_B)))
         return layers_LBTD, batch.lengths_B.to(layers_LBTD.device)
 
-    def _fast_layers(self, sentences: list[Sequence[str]]) -> tuple[Tensor, Tensor]:
-        if self._engine is None or self._engine.is_stale(self.bilm):
-            self._engine = Bulk(self.bilm, self.word_ids, arrange=self._arrange)
-        start = State(self.start_h, self.start_c).expand(len(sentences))
-        parts, _ = self._engine.run_whole(sentences, start)
-        layers_TBLD = torch.nn.utils.rnn.pad_sequence([part_LTD.transpose(0, 1) for part_LTD in parts])
-        return layers_TBLD.permute(2, 1, 0, 3), torch.tensor([len(words) + 2 for words in sentences])
+    def _batch(self, sentences: Sequence[Sequence[str]] | Tensor) -> plain.Batch:
+        if isinstance(sentences, Tensor):
+            if not isinstance(self.config.input, CharInput):
+                raise ConfigError("Elmo: a tensor of ids, but the model does not read bytes; pass lists of tokens")
+            return plain.batch_of_ids(checked_ids(sentences, self.config.input.max_characters))
+        return plain.batch_of_tokens(_some(sentences), self.engine.word_ids)
 
     def _from_cache(self, cached: Cached, sentences: Sequence[Sequence[str]] | Tensor) -> tuple[Tensor, Tensor]:
         if isinstance(sentences, Tensor):
@@ -117,13 +114,6 @@ class Elmo(nn.Module):
         scale = next(self.mixes.parameters())  # the module may have been moved
         layers_LBTD, mask_BT = layers_LBTD.to(scale), mask_BT.to(scale.device)
         return _one_or_stacked([self._dropped(mix(layers_LBTD, mask_BT), mask_BT) for mix in self.mixes]), mask_BT
-
-    def _batch(self, sentences: Sequence[Sequence[str]] | Tensor) -> engine.Batch:
-        if isinstance(sentences, Tensor):
-            if not isinstance(self.config.input, CharInput):
-                raise ConfigError("Elmo: a tensor of ids, but the model does not read bytes; pass lists of tokens")
-            return engine.batch_of_ids(checked_ids(sentences, self.config.input.max_characters))
-        return engine.batch_of_tokens(_some(sentences), self.word_ids)
 
     def _mixed(self, mix: ScalarMix, layers_LBTD: Tensor, lengths_B: Tensor, mask_BT: Tensor) -> Tensor:
         """One output; zero where there is no token."""
@@ -146,14 +136,14 @@ def _some(sentences: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     return found
 
 
-def _refuse_what_is_not_kept(cached: Cached, state: str | None, trainable: bool, markers: bool) -> None:
+def _refuse_what_is_not_stored(cached: Cached, state: str | None, trainable: bool, markers: bool) -> None:
     if state not in (None, cached.state):
         raise ConfigError(f"Elmo: state {state!r}, but the layers were precomputed with {cached.state!r}")
     if trainable:
         raise ConfigError("Elmo: trainable, but precomputed layers cannot change; pass the model itself")
     if markers:
         raise ConfigError(
-            "Elmo: keep_boundaries and layer_norm 'allennlp' need <S> and </S>, which precomputed layers lack; "
+            "Elmo: keep_boundaries and layer_norm 'allennlp' need <S> and </S>, which precomputed layers do not have; "
             "pass the model itself"
         )
 

@@ -1,15 +1,32 @@
-"""A name or path → `Model`. The one door to every stored model; knows no format."""
+"""A name or path → `Model`. The one entry point to every stored model; knows no format."""
 
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
-from stelmo.config import LoadSettings, parse
+from stelmo.config import LoadSettings, Precision, StatePolicy, parse
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, ModelError
 from stelmo.formats import bilm, models
 from stelmo.store import folder
 
 HUB_FILES = ["config.json", "model.safetensors", "softmax.safetensors", "vocab.txt", "alphabet.json", "README.md"]
+
+
+class LoadOptions(TypedDict, total=False):
+    """The keyword arguments of `load`, for functions that pass them on."""
+
+    options: str | Path | None
+    vocabulary: str | Path | None
+    softmax: str | Path | None
+    token_embeddings: str | Path | None
+    prefix: str
+    state: StatePolicy
+    precision: Precision
+    device: str
+    threads: int | None
+    memory: int | None
+    batch_tokens: int
+    batch_rows: int
 
 
 def load(
@@ -20,31 +37,69 @@ def load(
     softmax: str | Path | None = None,
     token_embeddings: str | Path | None = None,
     prefix: str = "",
-    **settings: Any,
+    state: StatePolicy = "warm",
+    precision: Precision = "float32",
+    device: str = "cpu",
+    threads: int | None = None,
+    memory: int | None = None,
+    batch_tokens: int = 4096,
+    batch_rows: int = 64,
 ) -> Model:
     """The bundled model, or the one at the path, in any format: a stelmo folder, weights.hdf5 with its options.json,
     an NLPL zip, an ELMoForManyLangs folder, an AllenNLP .th or .tar.gz, a bilm-tf checkpoint.
 
-    Files beside the weights are found by name or given. `token_embeddings` is a cache of layer 0 made by the
-    original software; the model then reads the vocabulary's words alone. `prefix` chooses among several ELMos in one
-    AllenNLP state. Settings: state, precision, device,
-    threads, batch_tokens, batch_rows.
+    Files beside the weights are found by their names, or given:
+
+    - `options`: the options.json of the published format.
+    - `vocabulary`: one word a line; it names the rows of the softmax.
+    - `softmax`: the weights of the language-model head, for probabilities.
+    - `token_embeddings`: layer 0 of all vocabulary words, written by the original software; the model then reads
+      only words of the vocabulary.
+    - `prefix`: which ELMo to take where an AllenNLP state holds several.
+
+    How the model computes:
+
+    - `state`: where the LSTMs start: "warm" (a fixed state of the model), "fresh" (zeros) or "carry" (each row of a
+      batch continues where it ended in the batch before, as in the 2018 releases).
+    - `precision`: "float32", "float64"; "int8" (CPU: 8-bit weights, faster for wide models, nearly the same vectors);
+      "bfloat16" or "float16" (GPU: products in half precision).
+    - `device`: "cpu", "cuda", "cuda:1", "mps".
+    - `threads`: CPU threads of this process; None: as torch decides.
+    - `memory`: MB the whole process may use, the model included; None: whatever is fastest.
+    - `batch_tokens`: tokens computed together, padding included.
+    - `batch_rows`: sentences computed together under "carry", in input order.
     """
-    chosen = parse(LoadSettings, settings, "load", ConfigError)
+    given = {
+        "state": state,
+        "precision": precision,
+        "device": device,
+        "threads": threads,
+        "memory": memory,
+        "batch_tokens": batch_tokens,
+        "batch_rows": batch_rows,
+    }
+    settings = parse(LoadSettings, given, "load", ConfigError)
     if path is None:
-        return Model(folder.english(), chosen)
+        return Model(folder.english(), settings)
     saved = models.read(Path(path), _path(options), _path(vocabulary), _path(softmax), prefix)
     if token_embeddings is not None:
-        # The warm state comes from the characters: its text may have words that the vocabulary lacks.
-        saved = bilm.with_token_embeddings(Model(saved, chosen).saved(), Path(token_embeddings))
-    return Model(saved, chosen)
+        # The warm state is computed from the characters: its text may have words that the vocabulary lacks.
+        saved = bilm.with_token_embeddings(Model(saved, settings).saved(), Path(token_embeddings))
+    return Model(saved, settings)
 
 
 def from_pretrained(
-    name: str | Path, *, revision: str | None = None, local_files_only: bool = False, **settings: Any
+    name: str | Path,
+    *,
+    revision: str | None = None,
+    local_files_only: bool = False,
+    **settings: Unpack[LoadOptions],
 ) -> Model:
-    """A folder, or by its name a model on the Hugging Face hub: the only call that may use the network."""
-    if Path(name).is_dir():  # asked first: an unknown hub name takes long to fail without a network
+    """A folder, or the name of a model on the Hugging Face hub: the only function that may use the network.
+
+    The other keyword arguments are those of `load`.
+    """
+    if Path(name).is_dir():  # checked first: without a network an unknown hub name takes long to fail
         return load(name, **settings)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError

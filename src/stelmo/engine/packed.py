@@ -1,8 +1,8 @@
-"""Many sentences → their layers, fast, on the CPU. Knows no files and no policy of states.
+"""Many sentences → their layers, fast, on the CPU. Knows no files and no state policies.
 
-What makes it fast: a word's token vector is computed once and kept; so is its half of the first layer's gates, for a
-batch; sentences are packed longest first, without padding; the first step, the same for all sentences that start from
-the same state, runs once; steps whose output nobody sees do not run; each direction has a thread.
+What makes it fast: a word's token vector is computed once and remembered; so is its half of the first layer's gates,
+for a batch; sentences are packed longest first, without padding; the first step, the same for all sentences that start
+from the same state, runs once; steps whose output is not needed do not run; each direction has a thread.
 
 G directions, B sentences, T tokens, N tokens of a batch, U distinct words, L layers, P projection, D = 2P.
 """
@@ -10,164 +10,185 @@ G directions, B sentences, T tokens, N tokens of a batch, U distinct words, L la
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from stelmo.engine import plain as engine
+from stelmo.engine import plain
+from stelmo.engine.plain import Words, refuse_overflow
 from stelmo.model.bilm import BiLM
+from stelmo.model.stack import ResidualStack
 from stelmo.model.state import State
 from stelmo.ops import fast
 from stelmo.text import chars
+from stelmo.text.ids import WordIds
 
-Words = Sequence[str]
 BEGIN, END = 0, 1  # numbers of the markers among a batch's distinct words
 WORDS_REMEMBERED = 100_000
 WORDS_IN_TABLE = 4096  # a row of gates each: 64 KB for the largest models
-WORK_FOR_A_THREAD = 4_000_000  # multiplications of a step and layer, from which on a thread for each direction pays
+WORK_FOR_A_THREAD = 4_000_000  # multiplications in a step of a layer above which a thread per direction pays off
 LayerStates = list[tuple[Tensor, Tensor]]  # h (G, B, P) and c (G, B, H) of every layer
 Outputs = tuple[list[Tensor], LayerStates]
 
 
-class Packed(NamedTuple):
-    """Where the tokens of sentences, longest first, stand in the order of steps."""
+class Steps(NamedTuple):
+    """The order in which the tokens of sentences, longest first, are computed."""
 
     sizes: list[int]  # rows of each step
-    forward_N: Tensor  # step order → place in the sentences end to end
+    forward_N: Tensor  # step order → position in the sentences end to end
     backward_N: Tensor
 
 
-def packed(lengths: Sequence[int]) -> Packed:
-    """Lengths in falling order → the order of steps in both directions."""
+def steps(lengths: Sequence[int]) -> Steps:
+    """Lengths in descending order → the order of steps in both directions."""
     lengths_B = torch.tensor(lengths)
     first_B = lengths_B.cumsum(0) - lengths_B
     sizes = [int((lengths_B > step).sum()) for step in range(lengths[0])]
     forward = [first_B[:rows] + step for step, rows in enumerate(sizes)]
     backward = [first_B[:rows] + lengths_B[:rows] - 1 - step for step, rows in enumerate(sizes)]
-    return Packed(sizes, torch.cat(forward), torch.cat(backward))
+    return Steps(sizes, torch.cat(forward), torch.cat(backward))
 
 
-class Bulk:
-    """The engine of one model. It holds copies of the weights, arranged for speed."""
+class Packed:
+    """Runs sentences on copies of a model's weights, arranged for speed."""
 
     def __init__(
-        self, bilm: BiLM, ids_of: engine.WordIds, words: int = WORDS_REMEMBERED, arrange: fast.Arrange = fast.Dense
+        self, bilm: BiLM, ids_of: WordIds, words: int = WORDS_REMEMBERED, arrange: fast.Arrange = fast.Dense
     ) -> None:
         self._made_from = _versions(bilm)
-        self._skip, self._lstm = bilm.config.lstm.skip, bilm.config.lstm
+        self._config = bilm.config.lstm
         self._layers = [
-            fast.pack([ahead.weights, behind.weights], ahead.clips, arrange=arrange)  # type: ignore[list-item, arg-type]
-            for ahead, behind in zip(bilm.lstm_forward, bilm.lstm_backward, strict=True)
+            fast.pack([forward.weights, backward.weights], forward.clips, arrange=arrange)  # type: ignore[list-item, arg-type]
+            for forward, backward in zip(bilm.lstm_forward, bilm.lstm_backward, strict=True)
         ]
-        self._token_layer = RememberedWords(
-            lambda words: engine.token_vectors(bilm, ids_of(words), fast.char_cnn), words
+        self._token_layer = WordCache(
+            lambda words: plain.token_vectors(bilm, torch.from_numpy(ids_of(words)), fast.char_cnn), words
         )
 
     def forget_words(self) -> None:
-        self._token_layer.forget()
+        self._token_layer.clear()
 
     def is_stale(self, bilm: BiLM) -> bool:
-        """Whether the biLM has learned since its weights were copied."""
+        """Whether the parameters have changed since they were copied."""
         return self._made_from != _versions(bilm)
 
     @torch.inference_mode()
-    def run(self, sentences: Sequence[Words], start: State) -> Tensor:
-        """Sentences, longest first, all from one state → (L+1, N, 2P), end to end, without markers."""
-        sentences = [words for words in sentences if words]
-        if not sentences:
-            return start.h.new_zeros(len(self._layers) + 1, 0, 2 * start.h.shape[-1])
-        x_UP, index_N = self._words(sentences)
-        begun = self._behind_markers(x_UP[[BEGIN, END]], start, len(sentences))
-        layers_LND, _ = self._run(x_UP, index_N, packed([len(words) for words in sentences]), begun)
-        return layers_LND
+    def run(self, sentences: Sequence[Words], start: State, whole: bool = False) -> tuple[list[Tensor], State]:
+        """Sentences → the layers (L+1, T, 2P) of each; all start from the one row of `start`, which is returned.
 
-    @torch.inference_mode()
-    def run_whole(self, sentences: Sequence[Words], start: State) -> tuple[list[Tensor], State]:
-        """Sentences, a start state each → the layers (L+1, T+2, 2P) of each, markers included, and its end state."""
+        `whole`: each sentence starts from a row of its own; the layers are (L+1, T+2, 2P), markers included, and the
+        state at the end of each sentence is returned.
+        """
         order = sorted(range(len(sentences)), key=lambda row: -len(sentences[row]))
-        marked = [[chars.BEGIN_SENTENCE, *sentences[row], chars.END_SENTENCE] for row in order]
-        lengths = [len(words) for words in marked]
-        x_UP, index_N = self._words(marked)
-        begun = [(start.h[:, depth, order], start.c[:, depth, order]) for depth in range(len(self._layers))]
-        layers_LND, ends = self._run(x_UP, index_N, packed(lengths), begun)
+        if whole:
+            rows: list[Words] = [[chars.BEGIN_SENTENCE, *sentences[row], chars.END_SENTENCE] for row in order]
+        else:
+            rows = [sentences[row] for row in order if sentences[row]]
+        if not rows:
+            return [start.h.new_zeros(len(self._layers) + 1, 0, 2 * start.h.shape[-1])] * len(sentences), start
+        x_UP, index_N = self._words(rows)
+        if whole:
+            begun = [(start.h[:, depth, order], start.c[:, depth, order]) for depth in range(len(self._layers))]
+        else:
+            begun = self._after_first_markers(x_UP[[BEGIN, END]], start, len(rows))
+        found = steps([len(words) for words in rows])
+        index_2N = torch.stack([index_N[found.forward_N], index_N[found.backward_N]])
+        directions = partial(self._directions, x_UP, index_2N, found.sizes, begun)
+        if found.sizes[0] * self._config.projection * 4 * self._config.cells >= WORK_FOR_A_THREAD:
+            outputs, ends = _side_by_side(directions)
+        else:  # both directions in the same calls, which cost more than the work they do for few rows
+            outputs, ends = directions(slice(0, 2), torch.get_num_threads())
+        layers_LND = _joined(x_UP[index_N], outputs, found)
+        refuse_overflow(layers_LND)
         place = sorted(range(len(order)), key=order.__getitem__)
+        lengths = [len(sentences[row]) + 2 * whole for row in order]
         parts = torch.split(layers_LND, lengths, 1)
-        return [parts[row] for row in place], State(
-            *(torch.stack(part, 1)[:, :, place] for part in zip(*ends, strict=True))
-        )
+        end = State(*(torch.stack(part, 1)[:, :, place] for part in zip(*ends, strict=True))) if whole else start
+        return [parts[row] for row in place], end
 
     def _words(self, sentences: Sequence[Words]) -> tuple[Tensor, Tensor]:
-        """The token vectors of the distinct words, the two markers first; and which word stands where."""
+        """The token vectors of the distinct words, the two markers first; and the word at each position."""
         numbers = {chars.BEGIN_SENTENCE: BEGIN, chars.END_SENTENCE: END}
         index_N = torch.tensor([numbers.setdefault(word, len(numbers)) for words in sentences for word in words])
         return self._token_layer(list(numbers)), index_N
 
-    def _run(self, x_UP: Tensor, index_N: Tensor, order: Packed, begun: LayerStates) -> tuple[Tensor, LayerStates]:
-        """All layers in the order of the sentences, and the end state of each row."""
-        index_2N = torch.stack([index_N[order.forward_N], index_N[order.backward_N]])
-        work = order.sizes[0] * self._lstm.projection * 4 * self._lstm.cells
-        run = self._side_by_side if work >= WORK_FOR_A_THREAD else self._together
-        outputs, ends = run(x_UP, index_2N, order.sizes, begun)
-        return _joined(x_UP[index_N], outputs, order), ends
-
-    def _together(self, x_UP: Tensor, index_2N: Tensor, sizes: list[int], begun: LayerStates) -> Outputs:
-        """Both directions in the same calls: for few rows these cost more than what they do."""
-        return self._directions(torch.get_num_threads(), slice(0, 2), x_UP, index_2N, sizes, begun)
-
-    def _side_by_side(self, x_UP: Tensor, index_2N: Tensor, sizes: list[int], begun: LayerStates) -> Outputs:
-        """A thread for each direction; who allows one thread gets one direction after the other."""
-        with shared_threads(2) as share, ThreadPoolExecutor(1) as other:  # no thread outlives a call: one may fork
-            alone = torch.get_num_threads() == 1
-            later = None if alone else other.submit(self._directions, share, slice(1, 2), x_UP, index_2N, sizes, begun)
-            ahead = self._directions(share, slice(0, 1), x_UP, index_2N, sizes, begun)
-            behind = later.result() if later else self._directions(1, slice(1, 2), x_UP, index_2N, sizes, begun)
-        outputs = [torch.cat(both) for both in zip(ahead[0], behind[0], strict=True)]
-        pairs = zip(ahead[1], behind[1], strict=True)
-        return outputs, [(torch.cat([h, h_]), torch.cat([c, c_])) for (h, c), (h_, c_) in pairs]
-
     @torch.inference_mode()
     def _directions(
-        self, threads: int, some: slice, x_UP: Tensor, index_2N: Tensor, sizes: list[int], begun: LayerStates
+        self, x_UP: Tensor, index_2N: Tensor, sizes: list[int], begun: LayerStates, some: slice, threads: int
     ) -> Outputs:
         """The packed outputs (G, N, P) of every layer in some directions, and its state at each row's end."""
         torch.set_num_threads(threads)
-        layers = [weights.of(some) for weights in self._layers]
-        fill = _first_fill(x_UP, index_2N[some], layers[0])
-        outputs: list[Tensor] = []
-        ends: LayerStates = []
-        for depth, (weights, (h_2BP, c_2BH)) in enumerate(zip(layers, begun, strict=True)):
-            y_GNP, h_GBP, c_GBH = fast.lstm(fill, sizes, weights, h_2BP[some], c_2BH[some])
+        layers, ends = [weights.of(some) for weights in self._layers], []
+        stack = ResidualStack(x_UP, len(layers), self._config.skip, Tensor.add_)
+        for depth, x in stack:
+            fill = fast.from_outputs(x, layers[depth]) if depth else _first_fill(x_UP, index_2N[some], layers[0])
+            h_2BP, c_2BH = begun[depth]
+            y_GNP, h_GBP, c_GBH = fast.lstm(fill, sizes, layers[depth], h_2BP[some], c_2BH[some])
+            stack.put(y_GNP)
             ends.append((h_GBP, c_GBH))
-            outputs.append(y_GNP.add_(outputs[-1]) if self._skip and depth else y_GNP)
-            if depth + 1 < len(layers):
-                fill = fast.from_outputs(outputs[-1], layers[depth + 1])
-        return outputs, ends
+        return stack.outputs, ends
 
-    def _behind_markers(self, x_2P: Tensor, start: State, rows: int) -> LayerStates:
-        """The state of every layer behind the first marker of each direction, the same for all sentences."""
-        states, x_21P = [], x_2P[:, None]
-        for depth, weights in enumerate(self._layers):
+    def _after_first_markers(self, x_2P: Tensor, start: State, rows: int) -> LayerStates:
+        """The state of every layer after the first marker of each direction, the same for all sentences."""
+        states = []
+        stack = ResidualStack(x_2P[:, None], len(self._layers), self._config.skip)
+        for depth, x_21P in stack:
+            weights = self._layers[depth]
             fill = fast.from_outputs(x_21P, weights)
             y_21P, h_21P, c_21H = fast.lstm(fill, [1], weights, start.h[:, depth], start.c[:, depth])
+            stack.put(y_21P)
             states.append((h_21P.expand(-1, rows, -1), c_21H.expand(-1, rows, -1)))
-            x_21P = y_21P + x_21P if self._skip and depth else y_21P
         return states
 
 
 def _first_fill(x_UP: Tensor, index_GN: Tensor, weights: fast.PackedWeights) -> fast.Fill:
-    """A table of the distinct words' gates where words repeat; it would be large where they do not."""
+    """From a table of the distinct words' gates, unless so many words are distinct that it would be large."""
     if len(x_UP) <= WORDS_IN_TABLE:
         return fast.from_table(fast.gate_tables(x_UP, weights), index_GN)
     return fast.from_outputs(x_UP[index_GN], weights)
+
+
+def _side_by_side(directions: Callable[[slice, int], Outputs]) -> Outputs:
+    """A thread for each direction; with a single thread allowed, one direction after the other."""
+    with shared_threads(2) as share, ThreadPoolExecutor(1) as other:  # no thread outlives a call: users may fork
+        alone = torch.get_num_threads() == 1
+        later = None if alone else other.submit(directions, slice(1, 2), share)
+        forward = directions(slice(0, 1), share)
+        backward = later.result() if later else directions(slice(1, 2), 1)
+    outputs = [torch.cat(both) for both in zip(forward[0], backward[0], strict=True)]
+    pairs = zip(forward[1], backward[1], strict=True)
+    return outputs, [(torch.cat([h, h_]), torch.cat([c, c_])) for (h, c), (h_, c_) in pairs]
+
+
+@contextmanager
+def shared_threads(workers: int) -> Iterator[int]:
+    """The threads each worker may use; torch's own count is restored when the block ends."""
+    threads = torch.get_num_threads()
+    try:
+        yield max(1, threads // workers)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _joined(x_NP: Tensor, outputs: list[Tensor], order: Steps) -> Tensor:
+    """The token vectors and the packed outputs of each layer → (L+1, N, 2P) in the order of the sentences."""
+    width = x_NP.shape[1]
+    layers_LND = x_NP.new_empty(len(outputs) + 1, len(x_NP), 2 * width)
+    layers_LND[0, :, :width] = layers_LND[0, :, width:] = x_NP
+    for depth, (forward_NP, backward_NP) in enumerate(outputs, 1):
+        layers_LND[depth, order.forward_N, :width] = forward_NP
+        layers_LND[depth, order.backward_N, width:] = backward_NP
+    return layers_LND
 
 
 def _versions(bilm: BiLM) -> list[tuple[int, int]]:
     return [(parameter.data_ptr(), parameter._version) for parameter in bilm.parameters()]
 
 
-class RememberedWords:
-    """Words → token vectors (U, P), each computed once while there is room to remember it."""
+class WordCache:
+    """Words → token vectors (U, P), each computed once as long as there is room to remember it."""
 
     def __init__(self, compute: Callable[[Words], Tensor], capacity: int) -> None:
         self._compute, self._capacity = compute, capacity
@@ -178,14 +199,14 @@ class RememberedWords:
         if len(words) > self._capacity:
             return self._compute(words)
         new = [word for word in words if word not in self._rows]
-        if len(self._rows) + len(new) > self._capacity:  # full: begin anew with what is needed now
-            self.forget()
+        if len(self._rows) + len(new) > self._capacity:  # full: start again with the words needed now
+            self.clear()
             new = list(words)
         if new:
             self._remember(new)
         return self._table_VP[[self._rows[word] for word in words]]
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self._rows.clear()
 
     def _remember(self, words: Words) -> None:
@@ -195,23 +216,3 @@ class RememberedWords:
         first = len(self._rows)
         self._table_VP[first : first + len(words)] = vectors_UP
         self._rows.update(zip(words, range(first, first + len(words)), strict=True))
-
-
-@contextmanager
-def shared_threads(workers: int) -> Iterator[int]:
-    """The threads each worker may use; torch's own count is as before when the block ends."""
-    threads = torch.get_num_threads()
-    try:
-        yield max(1, threads // workers)
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _joined(x_NP: Tensor, outputs: list[Tensor], order: Packed) -> Tensor:
-    width = x_NP.shape[1]
-    layers_LND = x_NP.new_empty(len(outputs) + 1, len(x_NP), 2 * width)
-    layers_LND[0, :, :width] = layers_LND[0, :, width:] = x_NP
-    for depth, (ahead_NP, behind_NP) in enumerate(outputs, 1):
-        layers_LND[depth, order.forward_N, :width] = ahead_NP
-        layers_LND[depth, order.backward_N, width:] = behind_NP
-    return layers_LND

@@ -1,70 +1,44 @@
-"""A batch of sentences → its layers. Knows no files, no batching, no policy of states.
+"""A batch of sentences → its layers by the modules themselves: on any device, with gradients. Knows no files.
 
 B sentences, T tokens (both markers included), C characters, P projection, U distinct words, L layers, D = 2P.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from stelmo.config import CodePointInput, ModelConfig, WordInput
+from stelmo.engine.devices import HALF
 from stelmo.errors import ModelError
 from stelmo.model.bilm import BiLM
 from stelmo.model.encoder import CharCnn
 from stelmo.model.state import State
 from stelmo.ops import reference
-from stelmo.text import chars, codepoints
-from stelmo.text.codepoints import Alphabet
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text import chars
+from stelmo.text.ids import WordIds
 
 Words = Sequence[str]
-# U words → (U, C) characters, (U,) for a word-id model, (U, 1 + C) where a model of code points reads both
-WordIds = Callable[[Words], Tensor]
-ENCODED_TOGETHER = 512  # words in one convolution: its windows are the largest thing in memory
+ENCODED_TOGETHER = 512  # words in one convolution, whose windows need more memory than anything else
+# Any text the model can read works: after a few sentences the end states look much the same.
+WARM_UP = [
+    line.split()
+    for line in (
+        "The first of them was built in the city in the early years of the century .",
+        "He said that it was not the end of the story , but she did not believe him .",
+        "In 1998 , the company moved to a new office near the river .",
+        "There are many kinds of music , and most people like more than one .",
+    )
+]
 
 
 class Batch(NamedTuple):
-    """The distinct words of some sentences, and where each stands. The token layer knows no context, so a
-    word passes through the character CNN once."""
+    """The distinct words of some sentences, and where each occurs. The token layer has no context, so each
+    distinct word passes through the encoder once."""
 
     ids_U: Tensor  # as `WordIds` makes them
-    index_BT: Tensor  # rows of ids_U; anything past a sentence's end
+    index_BT: Tensor  # rows of ids_U; any row past a sentence's end
     lengths_B: Tensor
-
-
-def word_ids(config: ModelConfig, vocabulary: Vocabulary | None, alphabet: Alphabet | None = None) -> WordIds:
-    """How this model's input layer numbers words."""
-    if isinstance(config.input, CodePointInput):
-        return _code_points(config.input, vocabulary, alphabet)
-    if not isinstance(config.input, WordInput):
-        return partial(_bytes, config.input.max_characters)
-    if vocabulary is None:
-        raise ModelError("a model that reads word ids needs its vocabulary")
-    return partial(_numbers, vocabulary)
-
-
-# Functions of the module, not of `word_ids`, so that an `Elmo` can be pickled with the network it is in.
-
-
-def _bytes(width: int, words: Words) -> Tensor:
-    return torch.from_numpy(chars.encode_words(words, width))
-
-
-def _numbers(vocabulary: Vocabulary, words: Words) -> Tensor:
-    return torch.tensor([vocabulary.id(word) for word in words])
-
-
-def _code_points(reads: CodePointInput, vocabulary: Vocabulary | None, alphabet: Alphabet | None) -> WordIds:
-    table = None if reads.word_table is None else vocabulary
-    symbols = None if reads.convolution is None else alphabet
-    return partial(_both, table, symbols, reads.max_characters)
-
-
-def _both(table: Vocabulary | None, symbols: Alphabet | None, width: int, words: Words) -> Tensor:
-    return torch.from_numpy(codepoints.encode_words(words, table, symbols, width))
 
 
 def batch_of_tokens(sentences: Sequence[Words], ids_of: WordIds) -> Batch:
@@ -72,7 +46,7 @@ def batch_of_tokens(sentences: Sequence[Words], ids_of: WordIds) -> Batch:
     numbers = {chars.BEGIN_SENTENCE: 0, chars.END_SENTENCE: 1}
     rows = [torch.tensor([0, *(numbers.setdefault(word, len(numbers)) for word in words), 1]) for words in sentences]
     index_BT = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-    return Batch(ids_of(list(numbers)), index_BT, torch.tensor([len(row) for row in rows]))
+    return Batch(torch.from_numpy(ids_of(list(numbers))), index_BT, torch.tensor([len(row) for row in rows]))
 
 
 def batch_of_ids(chars_BTC: Tensor) -> Batch:
@@ -99,3 +73,43 @@ def layers(bilm: BiLM, batch: Batch, start: State) -> tuple[Tensor, State]:
     x_BTP = x_UP[batch.index_BT.to(x_UP.device)]
     layers_LBTD, end = bilm(x_BTP, batch.lengths_B.to(x_UP.device), start)
     return layers_LBTD, end
+
+
+@torch.inference_mode(False)  # whatever the caller's mode: the state may start a network that is trained
+@torch.no_grad()
+def warm_state(bilm: BiLM, ids_of: WordIds, sentences: Sequence[Words] = WARM_UP) -> State:
+    """The mean of the states at the end of some sentences: a fixed state for `state="warm"` to start from."""
+    batch = batch_of_tokens(sentences, ids_of)
+    _, ends = layers(bilm, batch, bilm.zero_state(len(sentences)))
+    return State(*(part.mean(2, keepdim=True) for part in ends))
+
+
+class Plain(NamedTuple):
+    """Runs sentences on the modules, in half precision on a GPU where that is asked for."""
+
+    bilm: BiLM
+    ids_of: WordIds
+    precision: str = "float32"
+
+    @torch.inference_mode()
+    def run(self, sentences: Sequence[Words], start: State, whole: bool = False) -> tuple[list[Tensor], State]:
+        """As `Packed.run`."""
+        half = HALF.get(self.precision)
+        with torch.autocast(self.bilm.encoder.table.device.type, half, enabled=half is not None):
+            batch = batch_of_tokens(sentences, self.ids_of)
+            layers_LBTD, end = layers(self.bilm, batch, start if whole else start.expand(len(sentences)))
+        if half is not None:
+            layers_LBTD = layers_LBTD.float()
+        refuse_overflow(layers_LBTD)
+        first, after = (0, 2) if whole else (1, 1)
+        rows = zip(layers_LBTD.unbind(1), sentences, strict=True)
+        return [row_LTD[:, first : len(words) + after] for row_LTD, words in rows], end
+
+
+def refuse_overflow(layers: Tensor) -> None:
+    """One sum for a whole batch: NaN or infinity anywhere in the layers makes it NaN or infinite."""
+    if not bool(layers.sum().isfinite()):
+        raise ModelError(
+            "the model computes NaN or infinity: its weights are too large or damaged; "
+            "convert or train the model again, or load another one"
+        )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stelmo.config import STATES, StatePolicy, choose
 from stelmo.embed.model import Model, Sentences
-from stelmo.embed.sentences import checked
+from stelmo.engine.inputs import checked
 from stelmo.errors import ConfigError, DataError
 from stelmo.jobs.run import Advance
 from stelmo.store import uses as store

@@ -16,16 +16,16 @@ from torch import Tensor, nn
 
 from stelmo.config import CharInput, ModelConfig, choose, parse
 from stelmo.embed.model import Model
-from stelmo.embed.sentences import checked, checked_ids
-from stelmo.engine import plain as engine
-from stelmo.engine import start
-from stelmo.engine.packed import Bulk
+from stelmo.engine import plain
+from stelmo.engine.engine import Engine
+from stelmo.engine.inputs import checked, checked_ids
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.model.bilm import BiLM, ProjectedLstm
 from stelmo.model.encoder import CharEncoder
 from stelmo.model.state import State
 from stelmo.store import folder
 from stelmo.text import chars, sentences
+from stelmo.text.ids import word_ids
 
 try:
     from transformers import AutoConfig, AutoModel, BatchEncoding, PretrainedConfig, PreTrainedModel
@@ -86,8 +86,8 @@ class StelmoModel(PreTrainedModel):
     def __init__(self, config: StelmoConfig) -> None:
         super().__init__(config)
         self.bilm = BiLM(config.architecture)
+        self._engine: Engine | None = None
         self.start = _Start(self.bilm.zero_state())
-        self._engine: Bulk | None = None
         self.post_init()
 
     @classmethod
@@ -132,10 +132,6 @@ class StelmoModel(PreTrainedModel):
         output = BaseModelOutput(last_hidden_state=hidden[-1], hidden_states=hidden if wanted else None)
         return output.to_tuple() if return_dict is False else output
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the engine: it is made again from the biLM."""
-        return {**self.__dict__, "_engine": None}
-
     def _ids(self, input_ids: Tensor | None, mask_BT: Tensor | None, tokens: Sequence[Sequence[str]] | None) -> Tensor:
         if (input_ids is None) == (tokens is None):
             raise DataError("StelmoModel: expected input_ids (StelmoTokenizer makes them) or sentences, one of the two")
@@ -155,20 +151,18 @@ class StelmoModel(PreTrainedModel):
         learns = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.bilm.parameters())
         if not learns and table.device.type == "cpu" and table.dtype in FAST:
             return self._fast_layers(ids_BTC, row)
-        batch = engine.batch_of_ids(ids_BTC.to(table.device))
-        layers_LBTD, _ = engine.layers(self.bilm, batch, row.expand(len(ids_BTC)))
+        batch = plain.batch_of_ids(ids_BTC.to(table.device))
+        layers_LBTD, _ = plain.layers(self.bilm, batch, row.expand(len(ids_BTC)))
         inside_BT1 = (ids_BTC > 0).any(-1, keepdim=True).to(table.device)
         return torch.where(inside_BT1, layers_LBTD[:, :, 1:-1], 0.0)
 
     def _fast_layers(self, ids_BTC: Tensor, row: State) -> Tensor:
-        if self._engine is None or self._engine.is_stale(self.bilm):
-            self._engine = Bulk(self.bilm, partial(_ids_of_keys, self.config.max_characters))
-        keys = list(_keys(ids_BTC))
-        order = sorted(range(len(keys)), key=lambda number: -len(keys[number]))
-        layers_LND = self._engine.run([keys[number] for number in order], row)
-        filled_LBTD = torch.zeros(len(layers_LND), *ids_BTC.shape[:2], layers_LND.shape[-1], dtype=layers_LND.dtype)
-        parts = torch.split(layers_LND, [len(keys[number]) for number in order], 1)
-        for number, part_LTD in zip(order, parts, strict=True):
+        if self._engine is None or self._engine.bilm is not self.bilm:
+            self._engine = Engine(self.bilm, partial(_ids_of_keys, self.config.max_characters))
+        parts, _ = self._engine.run(_keys(ids_BTC), lambda layers_LTD: layers_LTD, row)
+        depth, _, width = parts[0].shape
+        filled_LBTD = torch.zeros(depth, *ids_BTC.shape[:2], width, dtype=parts[0].dtype)
+        for number, part_LTD in enumerate(parts):
             filled_LBTD[:, number, : part_LTD.shape[1]] = part_LTD
         return filled_LBTD
 
@@ -179,7 +173,7 @@ class StelmoModel(PreTrainedModel):
     def _warm(self) -> State:
         """The stored start state; computed where the file has none."""
         if bool(self.start.h.isnan().any()):
-            found = start.warm_state(self.bilm, engine.word_ids(self.config.architecture, None), start.WARM_UP)
+            found = plain.warm_state(self.bilm, word_ids(self.config.architecture, None))
             self.start.h.copy_(found.h)
             self.start.c.copy_(found.c)
         return State(self.start.h, self.start.c)
@@ -265,11 +259,11 @@ def _keys(ids_BTC: Tensor) -> Iterator[list[str]]:
         yield [text[place : place + width] for place in range(0, len(text), width)]
 
 
-def _ids_of_keys(width: int, keys: Sequence[str]) -> Tensor:
+def _ids_of_keys(width: int, keys: Sequence[str]) -> NDArray[np.int64]:
     """Back to ids (U, C); the engine itself adds the two markers by name."""
     markers = (chars.BEGIN_SENTENCE, chars.END_SENTENCE)
     rows = [chars.encode(key, width) if key in markers else list(map(ord, key)) for key in keys]
-    return torch.tensor(rows)
+    return np.array(rows, np.int64)
 
 
 def _reading_bytes(config: ModelConfig) -> ModelConfig:

@@ -7,6 +7,7 @@ width, F filters, P projection, H cells, G = 4H gates, L layers, D = 2P.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
 from stelmo.model.bilm import BiLM, ProjectedLstm
 from stelmo.model.encoder import CharEncoder, Highway
+from stelmo.model.stack import ResidualStack
 from stelmo.model.state import State
 from stelmo.ops.reference import FORGET_BIAS
 from stelmo.store import atomic
@@ -189,14 +191,14 @@ def _highway(graph: _Graph, x: str, weights: Highway) -> str:
 
 def _direction(graph: _Graph, bilm: BiLM, side: int, x_SBP: str, start: State) -> list[str]:
     """One direction in its reading order → the output (S, B, P) of every layer; past a row's end it means nothing."""
-    outputs: list[str] = []
-    stack = (bilm.lstm_forward, bilm.lstm_backward)[side]
-    for depth, layer in enumerate(stack):
+    layers = (bilm.lstm_forward, bilm.lstm_backward)[side]
+    stack = ResidualStack(x_SBP, len(layers), bilm.config.lstm.skip, partial(graph, "Add"))
+    for depth, x_SBP in stack:
+        layer = layers[depth]
         assert isinstance(layer, ProjectedLstm)
-        y_SBP = _lstm(graph, layer, x_SBP, State(start.h[side, depth], start.c[side, depth]), f"{side}_{depth}_")
-        x_SBP = graph("Add", y_SBP, x_SBP) if bilm.config.lstm.skip and depth else y_SBP
-        outputs.append(x_SBP)
-    return outputs
+        begin = State(start.h[side, depth], start.c[side, depth])
+        stack.put(_lstm(graph, layer, x_SBP, begin, f"{side}_{depth}_"))
+    return stack.outputs
 
 
 def _lstm(graph: _Graph, layer: ProjectedLstm, x_SBP: str, start: State, name: str) -> str:

@@ -1,20 +1,19 @@
 """A dataset → its frozen layers, computed once and kept in a folder for later training.
 
-L layers, B sentences, T tokens of the longest, D = 2P.
+L layers, T tokens, D = 2P.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from stelmo.config import STATES, Dtype, OutputSettings, StatePolicy, choose
+from stelmo.embed.cached import Cached, key_of
 from stelmo.embed.model import Array, Model, Sentences
-from stelmo.embed.sentences import checked
+from stelmo.engine.inputs import checked
 from stelmo.errors import ConfigError, DataError
 from stelmo.jobs.run import Advance
 from stelmo.store import layers as store
@@ -23,49 +22,6 @@ from stelmo.text import cut
 
 BLOCK_TOKENS: int = OutputSettings.model_fields["block_tokens"].default
 HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # change the last bits at most
-
-
-class Cached:
-    """The layers of sentences computed before; `Elmo` takes it in place of the model. Pickles by its folder."""
-
-    def __init__(self, folder: LayerFolder, model: Model, dtype: torch.dtype) -> None:
-        self.config, self.mixes = model.config, model.mixes
-        self.state = folder.manifest.settings["state"]
-        self.dtype = dtype  # of a batch, what the model computes in; the folder may keep float16
-        self._folder = folder
-
-    def __len__(self) -> int:
-        """Distinct sentences."""
-        return len(self._folder)
-
-    def __contains__(self, sentence: Sequence[str]) -> bool:
-        return key_of(checked([sentence])[0]) in self._folder
-
-    def layers(self, sentence: Sequence[str]) -> Array:
-        """(L+1, T, 2P) as it is kept: a view of the file, not to be written to."""
-        return self._layers(checked([sentence])[0])
-
-    def batch(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
-        """Layers (L+1, B, T, 2P), zero past a sentence's end, and the mask (B, T) of real tokens."""
-        found = checked(sentences)
-        if not found:
-            raise DataError("batch: no sentences; expected at least one")
-        lengths_B = torch.tensor([len(sentence) for sentence in found])
-        shape = self.config.depth, len(found), int(lengths_B.max()), self.config.width
-        layers_LBTD = torch.zeros(shape, dtype=self.dtype)
-        numbers_LBTD = layers_LBTD.numpy()
-        for row, sentence in enumerate(found):
-            numbers_LBTD[:, row, : len(sentence)] = self._layers(sentence)
-        return layers_LBTD, torch.arange(shape[2]) < lengths_B[:, None]
-
-    def _layers(self, sentence: Sequence[str]) -> Array:
-        key = key_of(sentence)
-        if key not in self._folder:
-            shown = " ".join(sentence)
-            raise DataError(
-                f"{self._folder.folder} has no layers of {shown!r:.60}; add the sentence with stelmo.precompute"
-            )
-        return self._folder[key]
 
 
 def precompute(
@@ -95,12 +51,6 @@ def precompute(
         _add(model, policy, path, manifest, wanted, block_tokens, advance)
         layers = LayerFolder(path, manifest)
     return Cached(layers, model, torch.from_numpy(empty_LTD).dtype)
-
-
-def key_of(sentence: Sequence[str]) -> bytes:
-    """Equal only for equal tokens. Each token is preceded by its length, so that ["ab"] differs from ["a", "b"]."""
-    text = "".join(f"{len(token)}:{token}" for token in sentence)
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=store.KEY_BYTES).digest()
 
 
 def _lasting(policy: StatePolicy) -> StatePolicy:

@@ -1,16 +1,15 @@
-"""Sentences → how probable their words are, and which others would fit: the biLM as the language model it is.
+"""Sentences → the probabilities of their words, and of others in their place. Knows no files.
 
-Knows no files. N places to predict, T tokens, P projection, D = 2P, V words of the vocabulary.
+N places to predict, T tokens, P projection, D = 2P, V words of the vocabulary.
 
   position     0     1  …  T    T+1
   token       <S>   w_1 … w_T  </S>
-  forward      ·     predicted from all before it  (the forward half of the top layer, one position to the left)
-  backward     predicted from all after it  ·      (the backward half, one position to the right)
+  forward      ·     predicted from all words before it  (forward half of the top layer, one position to the left)
+  backward     predicted from all words after it  ·      (backward half, one position to the right)
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from math import exp, inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -18,21 +17,29 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.config import StatePolicy, choose
-from stelmo.embed.sentences import checked
-from stelmo.engine import batching as batches
-from stelmo.engine import plain as engine
+from stelmo.engine import plain, planning
+from stelmo.engine.engine import Engine
+from stelmo.engine.inputs import Sentences, checked
 from stelmo.errors import DataError, ModelError
 from stelmo.model.softmax import Softmax
 from stelmo.ops.losses import full_losses
 from stelmo.text import chars
 from stelmo.text.vocabulary import UNKNOWN, Vocabulary
 
-if TYPE_CHECKING:
-    from stelmo.embed.model import Model
-
 Array = NDArray[Any]
-Sentences = Iterable[Sequence[str]]
 LOGITS_TOGETHER = 2**24  # 64 MB in float32: 21 places over the 793,471 words of the published models
+
+
+class LanguageModel(Protocol):
+    """The attributes of a `stelmo.Model` that are used here."""
+
+    engine: Engine
+
+    @property
+    def vocabulary(self) -> Vocabulary | None: ...
+
+    @property
+    def softmax(self) -> Softmax: ...
 
 
 class LogProbs(NamedTuple):
@@ -47,23 +54,8 @@ class LogProbs(NamedTuple):
         return np.stack([self.forward[:-1], self.backward[1:]], 1)
 
 
-class Perplexity(NamedTuple):
-    """e to the mean negative logarithm; `combined` is the geometric mean of the two directions."""
-
-    forward: float
-    backward: float
-    combined: float
-    predictions: int  # of each direction: the tokens and one marker a sentence
-
-    @classmethod
-    def of(cls, forward: float, backward: float, predictions: int) -> "Perplexity":
-        """From the sums of the logarithms in each direction."""
-        ahead, behind = -forward / predictions, -backward / predictions
-        return cls(_exp(ahead), _exp(behind), _exp((ahead + behind) / 2), predictions)
-
-
 class Substitute(NamedTuple):
-    """A word for a gap: √(forward · backward), made to sum to 1 over all words; and what each direction says."""
+    """A word for a position: √(forward · backward), normalised to sum to 1; and its probability in each direction."""
 
     word: str
     probability: float
@@ -77,7 +69,7 @@ class Guess(NamedTuple):
 
 
 class Guesses(NamedTuple):
-    """The best words for a gap: of both directions together, and of each alone."""
+    """The best words for a position: of both directions together, and of each alone."""
 
     both: list[Substitute]
     forward: list[Guess]
@@ -93,7 +85,7 @@ class Candidates(NamedTuple):
 
 @torch.inference_mode()
 def log_probs(
-    model: "Model", softmax: Softmax, sentences: Sentences, state: StatePolicy | None = None
+    model: LanguageModel, softmax: Softmax, sentences: Sentences, state: StatePolicy | None = None
 ) -> list[LogProbs]:
     """Lists of tokens → the log-probabilities of each sentence's words in both directions, in input order."""
     found, words = checked(sentences), vocabulary_of(model, softmax)
@@ -106,39 +98,25 @@ def log_probs(
     return [results[position] for position in range(len(found))]
 
 
-def perplexity(scores: Iterable[LogProbs]) -> Perplexity:
-    """Over all predictions of all sentences, full softmax: every token and one marker in each direction."""
-    found = list(scores)
-    if not found:
-        raise DataError("perplexity: no sentences; expected at least one")
-    forward = sum(float(score.forward.sum(dtype=float)) for score in found)
-    backward = sum(float(score.backward.sum(dtype=float)) for score in found)
-    return Perplexity.of(forward, backward, sum(len(score.forward) for score in found))
-
-
-def _exp(exponent: float) -> float:
-    return exp(exponent) if exponent < 709 else inf  # beyond it exp() raises an error
-
-
 @torch.inference_mode()
 def guesses(
-    model: "Model",
+    model: LanguageModel,
     softmax: Softmax,
     sentence: Sequence[str],
     position: int,
     k: int = 10,
     state: StatePolicy | None = None,
 ) -> Guesses:
-    """The k best words for a position (from 0), by what stands left and right of it, together and each alone.
+    """The k best words for a position (from 0), judged by the words to its left and right, together and each alone.
 
-    The word that is there has no say. <S>, </S> and <UNK> are no words one could put there.
+    The word at the position itself is ignored. <S>, </S> and <UNK> are never among the results.
     """
     (tokens,), words = checked([sentence]), vocabulary_of(model, softmax)
     if not 0 <= position < len(tokens):
         raise DataError(f"position {position}: the sentence has {len(tokens)} tokens, numbered from 0")
     ((_, (ahead_TP,), (behind_TP,)),) = _predicting(model, [tokens], state)
     logs_2V = softmax(torch.stack([ahead_TP[position], behind_TP[position + 1]])).double()
-    logs_2V[:, _no_words(words, UNKNOWN)] = -torch.inf
+    logs_2V[:, _markers(words, UNKNOWN)] = -torch.inf
     k = min(_positive(k), len(words) - 3)
     forward_V, backward_V = logs_2V.exp()
     both = [
@@ -150,7 +128,7 @@ def guesses(
 
 
 def _ranked(probabilities_V: Tensor, words: Vocabulary, k: int) -> Iterator[tuple[int, Guess]]:
-    """The numbers of the k best words, and the words with their probabilities."""
+    """The ids of the k best words, and the words with their probabilities."""
     best = probabilities_V.topk(k)
     for probability, number in zip(best.values.tolist(), best.indices.tolist(), strict=True):
         yield number, Guess(words.words[number], probability)
@@ -158,7 +136,7 @@ def _ranked(probabilities_V: Tensor, words: Vocabulary, k: int) -> Iterator[tupl
 
 @torch.inference_mode()
 def candidates(
-    model: "Model",
+    model: LanguageModel,
     softmax: Softmax,
     sentences: Sentences,
     k: int,
@@ -168,7 +146,7 @@ def candidates(
 ) -> list[tuple[Candidates, Candidates]]:
     """The k best words of each direction for every token of every sentence; <S> and </S> only with `markers`."""
     found, words = checked(sentences), vocabulary_of(model, softmax)
-    banned = [] if markers else _no_words(words)
+    banned = [] if markers else _markers(words)
     k = min(_positive(k), len(words) - len(banned))
     results: dict[int, tuple[Candidates, Candidates]] = {}
     for positions, ahead, behind in _predicting(model, found, state):
@@ -178,10 +156,10 @@ def candidates(
     return [results[position] for position in range(len(found))]
 
 
-def vocabulary_of(model: "Model", softmax: Softmax) -> Vocabulary:
+def vocabulary_of(model: LanguageModel, softmax: Softmax) -> Vocabulary:
     """The words of the softmax's rows."""
     if model.vocabulary is None:
-        raise ModelError("the model has no vocabulary, so its softmax has no words; load it with vocabulary=…")
+        raise ModelError("the model has no vocabulary, so its softmax has no words; load the model with vocabulary=…")
     if len(model.vocabulary) != len(softmax.bias):
         raise ModelError(
             f"{model.vocabulary.name}: {len(model.vocabulary)} words, but the softmax has {len(softmax.bias)}; "
@@ -190,13 +168,13 @@ def vocabulary_of(model: "Model", softmax: Softmax) -> Vocabulary:
     return model.vocabulary
 
 
-def _no_words(words: Vocabulary, *more: str) -> list[int]:
+def _markers(words: Vocabulary, *more: str) -> list[int]:
     return [words.require(symbol) for symbol in (chars.BEGIN_SENTENCE, chars.END_SENTENCE, *more)]
 
 
 def _positive(k: int) -> int:
     if k < 1:
-        raise DataError(f"k {k}: expected the number of words wanted, at least 1")
+        raise DataError(f"k {k}: expected the number of words to return, at least 1")
     return k
 
 
@@ -207,26 +185,27 @@ def _target_ids(tokens: Sequence[str], words: Vocabulary) -> Tensor:
 
 
 def _predicting(
-    model: "Model", sentences: Sequence[Sequence[str]], state: StatePolicy | None
+    model: LanguageModel, sentences: Sequence[Sequence[str]], state: StatePolicy | None
 ) -> Iterator[tuple[list[int], list[Tensor], list[Tensor]]]:
     """Batches of positions among the sentences, each with the halves of its top layer that predict a word:
-    of w_1 … </S> ahead, of <S> … w_T behind, (T+1, P) each."""
-    policy = model.settings.state if state is None else state
+    w_1 … </S> forward, <S> … w_T backward, (T+1, P) each."""
+    engine = model.engine
+    policy = engine.settings.state if state is None else state
     choose("state", policy, ("fresh", "warm"))
-    first_1P, last_1P = _beside_markers(model, policy)
+    first_1P, last_1P = _at_markers(engine, policy)
     lengths, width = [len(tokens) + 2 for tokens in sentences], first_1P.shape[1]
-    for positions in batches.by_length(lengths, model.plan.batch_tokens):
-        vectors = model.embed([sentences[position] for position in positions], "top", policy)
-        tops = [torch.from_numpy(vectors_TD).to(first_1P) for vectors_TD in vectors]
-        ahead = [torch.cat([first_1P, top_TD[:, :width]]) for top_TD in tops]
-        behind = [torch.cat([top_TD[:, width:], last_1P]) for top_TD in tops]
-        yield positions, ahead, behind
+    for positions in planning.by_length(lengths, engine.plan.batch_tokens):
+        batch = [sentences[position] for position in positions]
+        tops, _ = engine.run(batch, lambda layers_LTD: layers_LTD[-1].to(first_1P), policy)
+        forward = [torch.cat([first_1P, top_TD[:, :width]]) for top_TD in tops]
+        backward = [torch.cat([top_TD[:, width:], last_1P]) for top_TD in tops]
+        yield positions, forward, backward
 
 
-def _beside_markers(model: "Model", policy: StatePolicy) -> tuple[Tensor, Tensor]:
-    """What the forward half says at <S> and the backward half at </S>: the same for every sentence."""
-    nothing = engine.batch_of_tokens([[]], model.word_ids)
-    layers_LBTD, _ = engine.layers(model.bilm, nothing, model.start_state(policy))
+def _at_markers(engine: Engine, policy: StatePolicy) -> tuple[Tensor, Tensor]:
+    """The forward half of the top layer at <S> and the backward half at </S>: the same for every sentence."""
+    empty = plain.batch_of_tokens([[]], engine.word_ids)
+    layers_LBTD, _ = plain.layers(engine.bilm, empty, engine.start_state(policy))
     first_D, last_D = layers_LBTD[-1, 0]
     width = len(first_D) // 2
     return first_D[None, :width], last_D[None, width:]

@@ -1,4 +1,4 @@
-"""Ids → all layers of the bidirectional language model. Knows no files, no strings, and keeps no state.
+"""Token vectors → all layers of the bidirectional language model. Knows no files, no strings, and keeps no state.
 
 B sentences, T tokens (the sentence markers included), P projection, H cells, L layers, D = 2P.
 """
@@ -9,6 +9,7 @@ from torch import Generator, Tensor, nn
 from stelmo.config import LstmConfig, ModelConfig
 from stelmo.model import state as states
 from stelmo.model.encoder import encoder_of
+from stelmo.model.stack import ResidualStack
 from stelmo.model.state import State
 from stelmo.ops import reference as ops
 
@@ -39,7 +40,7 @@ class ProjectedLstm(nn.Module):
 
 
 class BiLM(nn.Module):
-    """A word encoder under two independent stacks of LSTMs."""
+    """A word encoder and two independent stacks of LSTMs on top of it."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -72,19 +73,17 @@ class BiLM(nn.Module):
         reversed_BTP = ops.reverse(x_BTP, lengths_B)
         backward = self._run(self.lstm_backward, reversed_BTP, lengths_B, State(state.h[1], state.c[1]))
         layers = [torch.cat([x_BTP, x_BTP], -1)]
-        for ahead_BTP, behind_BTP in zip(forward[0], backward[0], strict=True):
-            layers.append(torch.cat([ahead_BTP, ops.reverse(behind_BTP, lengths_B)], -1))
+        for forward_BTP, backward_BTP in zip(forward[0], backward[0], strict=True):
+            layers.append(torch.cat([forward_BTP, ops.reverse(backward_BTP, lengths_B)], -1))
         ends = zip(forward[1], backward[1], strict=True)
         return torch.stack(layers), State(*(torch.stack(both) for both in ends))
 
-    def _run(self, stack: nn.ModuleList, x_BTP: Tensor, lengths_B: Tensor, start: State) -> tuple[list[Tensor], State]:
-        """One direction, reading order → the output of every layer, and the end state (L, B, ·)."""
-        outputs, h_L, c_L = [], [], []
-        for number, layer in enumerate(stack):
-            y_BTP, h_BP, c_BH = layer(x_BTP, lengths_B, start.h[number], start.c[number])
-            # The residual stands outside the cell: it reaches the next layer, never the state.
-            x_BTP = y_BTP + x_BTP if self.config.lstm.skip and number else y_BTP
-            outputs.append(x_BTP)
-            h_L.append(h_BP)
-            c_L.append(c_BH)
-        return outputs, State(torch.stack(h_L), torch.stack(c_L))
+    def _run(self, cells: nn.ModuleList, x_BTP: Tensor, lengths_B: Tensor, start: State) -> tuple[list[Tensor], State]:
+        """One direction, in reading order → the output of every layer, and the end state (L, B, ·)."""
+        ends = []
+        stack = ResidualStack(x_BTP, len(cells), self.config.lstm.skip)
+        for depth, x_BTP in stack:
+            y_BTP, h_BP, c_BH = cells[depth](x_BTP, lengths_B, start.h[depth], start.c[depth])
+            stack.put(y_BTP)
+            ends.append((h_BP, c_BH))
+        return stack.outputs, State(*(torch.stack(part) for part in zip(*ends, strict=True)))

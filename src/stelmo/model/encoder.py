@@ -55,7 +55,7 @@ class CharEncoder(nn.Module):
     def reset(self, generator: Generator) -> None:
         """The initial values of the original training."""
         self.table.uniform_(-1, 1, generator=generator)
-        self.table[0] = 0  # "no token here" is no character
+        self.table[0] = 0  # padding, not a character
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
             self._reset_kernel(kernel, generator)
             bias.zero_()
@@ -96,7 +96,7 @@ class WordEncoder(nn.Module):
 
 
 class CodePointEncoder(nn.Module):
-    """[row of the word ; code points → convolution → highways] → projection. Either part may be absent.
+    """[row of the word ; code points → convolution → highways] → projection. Either of the two may be absent.
 
     Ids (N, K): the word's number first, then its characters, each where the model reads it.
     """
@@ -113,7 +113,7 @@ class CodePointEncoder(nn.Module):
 
     @property
     def table(self) -> nn.Parameter:
-        """A table that is there, for its device and its numbers."""
+        """One of its tables, for its device and dtype."""
         if self.characters is not None:
             return self.characters.table
         assert self.word_table is not None

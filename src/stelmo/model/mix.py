@@ -1,4 +1,4 @@
-"""Layers → one vector per token: what a task learns of the biLM. Knows no files.
+"""Layers → one vector per token, by weights that a task learns. Knows no files.
 
 L layers, B sentences, T tokens, D width.
 """
@@ -45,9 +45,11 @@ class ScalarMix(nn.Module):
 
     @torch.no_grad()
     def start_from(self, logits_L: Tensor, scale: Tensor) -> None:
-        """Take over what another task learned."""
+        """Start from the weights that another task learned."""
         if self.logits is None or len(logits_L) != self.depth:
-            raise ConfigError(f"ScalarMix: weights of {len(logits_L)} layers for a mix of {self.weights}")
+            raise ConfigError(
+                f"ScalarMix: {len(logits_L)} weights; expected {self.depth}, for a mix that is not top_only"
+            )
         self.logits.copy_(logits_L)
         self.scale.copy_(scale)
 

@@ -1,4 +1,4 @@
-"""The memory of the LSTMs between two calls, passed in and handed back. Knows no module."""
+"""The state of the LSTMs between two calls, passed in and returned. Knows no module."""
 
 from typing import NamedTuple
 
@@ -39,13 +39,13 @@ def zeros(config: LstmConfig, rows: int, device: torch.device, dtype: torch.dtyp
 
 
 def grow(state: State, rows: int) -> State:
-    """At least that many rows; those added start at zero, as a row did that the 2018 releases had not seen."""
+    """At least that many rows; added rows start at zero, as new rows did in the 2018 releases."""
     missing = max(0, rows - state.rows)
     return State(*(_pad_rows(part, missing) for part in state))
 
 
 def replace(state: State, first: State) -> State:
-    """The first rows exchanged, the others untouched."""
+    """The first rows replaced, the others unchanged."""
     return State(*(torch.cat([new, old[:, :, new.shape[2] :]], 2) for new, old in zip(first, state, strict=True)))
 
 

@@ -27,7 +27,7 @@ class Buffers:
         self._kept: dict[str, Tensor] = {}
 
     def take(self, name: str, like: Tensor, *shape: int) -> Tensor:
-        """What is in it is anybody's guess."""
+        """The memory is uninitialised."""
         kept = self._kept.get(name)
         if kept is None or (kept.shape, kept.dtype, kept.device) != (torch.Size(shape), like.dtype, like.device):
             kept = self._kept[name] = like.new_empty(shape)
@@ -43,7 +43,7 @@ def lstm(
 
 
 class _Tape(NamedTuple):
-    """What a window leaves for the way back; the gates are activated, and overwritten there by their gradients."""
+    """What the backward pass of a window needs; it overwrites the activated gates with their gradients."""
 
     gates_TB4H: Tensor
     h: Tensor  # (1 + T, B, P): the start first
@@ -170,7 +170,7 @@ class _WayBack:
 
 
 def _stop(gradient: Tensor, clipped: Tensor, limit: float | None) -> None:
-    """No gradient passes where the clip bit."""
+    """No gradient passes where the clip was active."""
     if limit is not None:
         _aten.hardtanh_backward(gradient, clipped, -limit, limit, grad_input=gradient)
 

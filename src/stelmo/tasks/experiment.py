@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from stelmo.embed.cached import Cached
 from stelmo.embed.model import Model
-from stelmo.jobs.precompute import Cached, precompute
+from stelmo.jobs.precompute import precompute
 from stelmo.store.runs import Run
 from stelmo.tasks import network, reading, results, saved
 from stelmo.tasks.inputs import StaticTable, static_table

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from stelmo.config import ElmoSettings, Settings, TaskSettings, parse
+from stelmo.embed.cached import Cached
 from stelmo.embed.elmo import Elmo
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
-from stelmo.jobs.precompute import Cached
 from stelmo.model.mix import LayerNorm
 from stelmo.tasks.inputs import NONE, RANDOM, StaticTable, WordReader, places
 from stelmo.tasks.table import named

@@ -5,8 +5,8 @@ The row of a word, `width` ids long; the ids are looked up by name in the model'
   <eow>  its code points, at most width − 2; unknown ones are <oov>  <bow>  <pad> …
   <eow>  <bos> or <eos>                                              <bow>  <pad> …
 
-The markers are the wrong way round on purpose: the published models were trained so. A longer word is cut before
-anything else, so its number is that of the cut word, too. Case and Unicode form are kept as they come.
+The markers are the wrong way round on purpose: the published models were trained that way. A longer word is cut before
+anything else, so its number is that of the cut word. Case and Unicode form are not changed.
 """
 
 from collections.abc import Sequence

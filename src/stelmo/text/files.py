@@ -86,7 +86,7 @@ class LineReader:
             )
 
     def _blocks(self) -> Iterator[bytes]:
-        """The file as it is on disk."""
+        """The file as it is on disk, in small blocks."""
         assert self._file is not None, "a LineReader is read inside `with`"
         try:
             while block := self._file.read(4096):
@@ -107,7 +107,7 @@ class LineReader:
             yield from _decompress(_slices(first, blocks), codec)
         except (EOFError, codec.error) as error:
             raise DataError(
-                f"{self.name}: the {codec.name} data break off or are damaged after line {self._number} ({error}); "
+                f"{self.name}: the {codec.name} data are incomplete or damaged after line {self._number} ({error}); "
                 f"copy the file again"
             ) from error
 

@@ -40,7 +40,7 @@ def _primary(language: str) -> str:
     return language.replace("_", "-").split("-")[0].lower()
 
 
-# Characters. The ranges written out first say nothing new; they spare most text the lookup of properties.
+# Characters. The ranges written out first are redundant; they save most text the lookup of properties.
 
 _SPACE = r"[\s\x1c-\x1f]"  # what str.isspace says: a token holding \x1c would break when read back with str.split
 _MARK = r"[[\u0300-\U0010ffff]&&[\p{M}\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]]"  # stays with its base

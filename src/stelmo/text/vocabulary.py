@@ -20,7 +20,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, lines: Iterable[str], name: str = "vocabulary") -> "Vocabulary":
-        """The line `!!!MAXTERMID` of some published files is no word."""
+        """The line `!!!MAXTERMID` of some published files is left out: it is not a word."""
         vocabulary = cls(tuple(line for line in lines if line != "!!!MAXTERMID"), name)
         vocabulary._refuse_duplicates()
         return vocabulary

@@ -3,8 +3,7 @@
 T steps, B rows, S types, U distinct words of the step. A type is a number of the corpus for one distinct word.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -12,16 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stelmo.config import CodePointInput, ModelConfig, WordInput
 from stelmo.corpus.windows import Window
-from stelmo.errors import ModelError
-from stelmo.text import chars, codepoints
-from stelmo.text.codepoints import Alphabet
-from stelmo.text.vocabulary import Vocabulary
-
-Ids = NDArray[np.int64]
-# U words → (U, C) characters, (U,) for a word-id model, (U, 1 + C) where a model of code points reads both
-WordIds = Callable[[Sequence[str]], Ids]
+from stelmo.text import chars
+from stelmo.text.ids import Ids, WordIds
+from stelmo.text.ids import word_ids as word_ids
 
 
 class Batch(NamedTuple):
@@ -41,20 +34,6 @@ class TypeBytes(Protocol):
     def __len__(self) -> int: ...
 
     def bytes_of(self, types: Ids) -> Sequence[bytes]: ...
-
-
-def word_ids(config: ModelConfig, vocabulary: Vocabulary | None, alphabet: Alphabet | None = None) -> WordIds:
-    """How this model's input layer numbers words."""
-    reads = config.input
-    if isinstance(reads, CodePointInput):
-        words = vocabulary if reads.word_table is not None else None
-        symbols = alphabet if reads.convolution is not None else None
-        return partial(codepoints.encode_words, vocabulary=words, alphabet=symbols, width=reads.max_characters)
-    if not isinstance(reads, WordInput):
-        return partial(chars.encode_words, width=reads.max_characters)
-    if vocabulary is None:
-        raise ModelError("a model that reads word ids needs its vocabulary")
-    return lambda words: np.array([vocabulary.id(word) for word in words], np.int64)
 
 
 class Batches:

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from stelmo.train.validation import Perplexity
+from stelmo.lm.perplexity import Perplexity
 
 
 class Best(NamedTuple):
@@ -16,7 +16,7 @@ class Best(NamedTuple):
 
     @property
     def perplexity(self) -> float:
-        return Perplexity(*self[1:]).both
+        return Perplexity(*self[1:]).combined
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Ledger:
 
     def judge(self, found: Perplexity) -> bool:
         """Whether this is the best validation so far."""
-        better = self.best is None or found.both < self.best.perplexity
+        better = self.best is None or found.combined < self.best.perplexity
         if better:
             self.best = Best(self.step, *found)
         self.worse = 0 if better else self.worse + 1

@@ -32,7 +32,7 @@ from stelmo.train.ledger import Best, Ledger
 from stelmo.train.presets import Plan
 from stelmo.train.schedule import schedule
 from stelmo.train.start import Start, sampled_words
-from stelmo.train.validation import validate
+from stelmo.train.validation import figures, validate
 from stelmo.train.warm_start import WarmStart, warm_start
 from stelmo.train.watch import Report, Silence, Watch
 from stelmo.train.world import World, join, local_device
@@ -155,7 +155,7 @@ class Pretraining:
             tokens=settings.validate_tokens,
         )
         ledger.due = False
-        self._record(found.figures())
+        self._record(figures(found))
         before = replace(ledger)
         if ledger.judge(found) and not self._world.share(self._keep_model("model")):
             ledger.best, ledger.worse = before.best, before.worse

@@ -17,6 +17,7 @@ from torch.nn import Module, Parameter, functional
 
 from stelmo.model.bilm import BiLM, ProjectedLstm
 from stelmo.model.softmax import Softmax
+from stelmo.model.stack import ResidualStack
 from stelmo.model.state import State
 from stelmo.ops import losses, trainable
 from stelmo.ops import reference as ops
@@ -197,12 +198,13 @@ def _stack(
     cells = _cells(bilm, direction)
     *masks, last = drop.masks(x_TBP, len(cells) + 1, direction)
     ends = []
-    for depth, (cell, mask) in enumerate(zip(cells, masks, strict=True)):
-        x_TBP = _dropped(x_TBP, mask)
-        y_TBP, *end = layer(depth, cell, x_TBP, state.h[direction, depth], state.c[direction, depth])
-        x_TBP = y_TBP + x_TBP if depth and bilm.config.lstm.skip else y_TBP
+    stack = ResidualStack(x_TBP, len(cells), bilm.config.lstm.skip)
+    for depth, x_TBP in stack:
+        x_TBP = _dropped(x_TBP, masks[depth])
+        y_TBP, *end = layer(depth, cells[depth], x_TBP, state.h[direction, depth], state.c[direction, depth])
+        stack.put(y_TBP, x_TBP)
         ends.append(end)
-    return _dropped(x_TBP, last), State(*(torch.stack(part).detach() for part in zip(*ends, strict=True)))
+    return _dropped(stack.outputs[-1], last), State(*(torch.stack(part).detach() for part in zip(*ends, strict=True)))
 
 
 def _dropped(x_TBP: Tensor, mask: Tensor | None) -> Tensor:

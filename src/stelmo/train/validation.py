@@ -4,9 +4,7 @@ State is zero at the start and carried along the rows, as in training; every wor
 once. T steps, B rows, N tokens, V words of the vocabulary, P projection.
 """
 
-import math
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.corpus.windows import Sentences, Window, held_out
+from stelmo.lm.perplexity import Perplexity
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
@@ -26,24 +25,14 @@ from stelmo.train.world import World
 Masked = tuple[Window, NDArray[np.bool_]]
 
 
-class Perplexity(NamedTuple):
-    forward: float
-    backward: float
-    tokens: int  # of each direction
-
-    @property
-    def both(self) -> float:
-        """The geometric mean, as the paper reports it."""
-        return math.sqrt(self.forward * self.backward)
-
-    def figures(self) -> dict[str, float]:
-        """As a log names them."""
-        return {
-            "perplexity": self.both,
-            "perplexity_forward": self.forward,
-            "perplexity_backward": self.backward,
-            "heldout_tokens": self.tokens,
-        }
+def figures(found: Perplexity) -> dict[str, float]:
+    """As a log names them."""
+    return {
+        "perplexity": found.combined,
+        "perplexity_forward": found.forward,
+        "perplexity_backward": found.backward,
+        "heldout_tokens": found.predictions,
+    }
 
 
 def validate(
@@ -71,7 +60,7 @@ def validate(
             sums += torch.cat([losses_2, counted_TB.sum()[None]])
     world.sum_(sums)
     forward, backward, count = sums.tolist()
-    return Perplexity(_exp(forward / count), _exp(backward / count), int(count))
+    return Perplexity.of(-forward, -backward, int(count))
 
 
 def _limited(windows: Iterator[Masked], tokens: int | None) -> Iterator[Masked]:
@@ -96,7 +85,3 @@ def _window_losses(
 
     # A thread each: two threads in one product wait for one another, which takes for ever on a busy machine.
     return torch.stack(side_by_side(loss, DIRECTIONS, h_2TBP.device)), state
-
-
-def _exp(loss: float) -> float:
-    return math.exp(loss) if loss < 700 else math.inf

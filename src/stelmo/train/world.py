@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from stelmo.engine.devices import available
 from stelmo.errors import ConfigError, StelmoError
 
 # Rank 0 writes while the others wait; a dead machine is noticed after this, a dead process at once.
@@ -126,15 +127,7 @@ def join(device: torch.device) -> Iterator[World]:
 
 def local_device(name: str) -> torch.device:
     """Of several processes on a machine, each takes the card of its own number."""
-    try:
-        device = torch.device(name)
-        if device.type == "cuda" and device.index is None:
-            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as problem:
-        reason = str(problem).splitlines()[0]
-        raise ConfigError(f"device: {name!r} is not available here ({reason}); cpu always is") from None
-    return device
+    return available(name, int(os.environ.get("LOCAL_RANK", 0)))
 
 
 @contextmanager

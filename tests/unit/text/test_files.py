@@ -147,7 +147,7 @@ def test_utf_16_is_recognised(tmp_path, compress, encoding):
 def test_a_cut_file_is_refused(tmp_path, compress, members, kept):
     data = compress(LONG) * (members - 1) + compress(LONG)[:kept]
     with pytest.raises(
-        DataError, match=r"corpus\.txt: the (gzip|xz|zstd) data break off or are damaged after line \d+"
+        DataError, match=r"corpus\.txt: the (gzip|xz|zstd) data are incomplete or damaged after line \d+"
     ):
         lines(written(tmp_path, data))
 

@@ -11,9 +11,9 @@ import stelmo
 from stelmo.corpus import folder as shards
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.formats import models
+from stelmo.lm.perplexity import Perplexity
 from stelmo.train.presets import plan
 from stelmo.train.pretrain import pretrain
-from stelmo.train.validation import Perplexity
 
 SMALL = ("batch=8", "unroll=6", "lstm.cells=12", "validate_every=15", "log_every=7")
 

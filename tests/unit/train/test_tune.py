@@ -15,7 +15,7 @@ from stelmo.corpus.windows import Sentences
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, DataError, ModelError, OutputError
 from stelmo.formats import models
-from stelmo.lm import probabilities as lm
+from stelmo.lm.perplexity import perplexity
 from stelmo.text import codepoints
 from stelmo.text.codepoints import Alphabet
 from stelmo.text.vocabulary import Vocabulary
@@ -70,7 +70,7 @@ def test_the_figure_before_is_the_model_s_own(saved, corpus, tmp_path):
     """By the evaluation of whole sentences from zero, for held-out sentences one a row."""
     found = tuned(saved, corpus, tmp_path / "run", "batch=12")
     heldout = [corpus.words.words(types) for types in Sentences(corpus.heldout)]
-    expected = lm.perplexity(Model(saved).log_probs(heldout, "fresh"))
+    expected = perplexity(Model(saved).log_probs(heldout, "fresh"))
     assert found.figures["before"].forward == pytest.approx(expected.forward, rel=1e-4)
     assert found.figures["before"].backward == pytest.approx(expected.backward, rel=1e-4)
 

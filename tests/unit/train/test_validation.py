@@ -77,10 +77,10 @@ def found(corpus, bilm, softmax, world=None, **options):
 def test_it_is_what_the_reference_says_word_by_word(corpus, bilm, softmax):
     (forward, backward), count = brute_force(corpus, bilm, softmax, Sentences(corpus.heldout), rows=3)
     perplexity = found(corpus, bilm, softmax)
-    assert perplexity.tokens == count == corpus.manifest.heldout.tokens + 11
+    assert perplexity.predictions == count == corpus.manifest.heldout.tokens + 11
     assert perplexity.forward == pytest.approx(math.exp(forward / count), rel=1e-10)
     assert perplexity.backward == pytest.approx(math.exp(backward / count), rel=1e-10)
-    assert perplexity.both == pytest.approx(math.exp((forward + backward) / (2 * count)), rel=1e-10)
+    assert perplexity.combined == pytest.approx(math.exp((forward + backward) / (2 * count)), rel=1e-10)
 
 
 @pytest.mark.parametrize("steps", [1, 7, 1000])
@@ -100,7 +100,7 @@ def test_chunks_of_logits_change_nothing(corpus, bilm, softmax, monkeypatch):
 
 
 def test_about_as_many_words_are_read_as_asked(corpus, bilm, softmax):
-    assert 20 <= found(corpus, bilm, softmax, tokens=20).tokens < 20 + 3 * 4
+    assert 20 <= found(corpus, bilm, softmax, tokens=20).predictions < 20 + 3 * 4
 
 
 class Apart(Many):
@@ -121,4 +121,4 @@ def test_processes_share_the_rows_even_where_there_are_too_few(size, corpus, bil
     whole = found(corpus, bilm, softmax)
     assert math.exp(forward / tokens) == pytest.approx(whole.forward)
     assert math.exp(backward / tokens) == pytest.approx(whole.backward)
-    assert tokens == whole.tokens
+    assert tokens == whole.predictions

@@ -20,6 +20,7 @@ from stelmo.errors import ModelError, StelmoError
 from stelmo.formats.tensorflow import checkpoint
 from stelmo.formats.tensorflow.crc import crc32c
 from stelmo.store.saved import SavedModel
+from stelmo.text.ids import word_ids
 
 FIXTURE = Path(__file__).parents[3] / "fixtures" / "bilm_tf_checkpoint"
 EXPECTED = dict(np.load(FIXTURE / "expected_outputs.npz"))
@@ -42,7 +43,7 @@ def sentence(number: int) -> list[str]:
 
 def layers(saved: SavedModel, tokens: list[str]) -> torch.Tensor:
     """(L+1, T, 2P) with <S> and </S>."""
-    batch = engine.batch_of_tokens([tokens], engine.word_ids(saved.config, saved.vocabulary))
+    batch = engine.batch_of_tokens([tokens], word_ids(saved.config, saved.vocabulary))
     with torch.inference_mode():
         return engine.layers(saved.bilm, batch, saved.bilm.zero_state())[0][:, 0]
 

@@ -1,8 +1,11 @@
-"""Where the LSTMs start: fresh and warm depend on nothing but the sentence; carry goes on as the oracle does."""
+"""Fresh and warm vectors depend only on the sentence; carry continues as the oracle does; new weights are noticed."""
+
+import pickle
 
 import numpy as np
 import oracle
 import pytest
+import tiny
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +14,7 @@ from shared import loaded
 import stelmo
 from stelmo.config import LoadSettings
 from stelmo.embed.model import Model
+from stelmo.engine.plain import Plain
 from stelmo.model.state import State
 
 OPTIONS = oracle.options()
@@ -260,3 +264,60 @@ def test_an_unknown_state_is_refused(state):
 def test_an_unknown_state_is_refused_when_loading():
     with pytest.raises(stelmo.ConfigError, match="state"):
         loaded(OPTIONS, ARRAYS, state="cold")
+
+
+# The packed copy of the weights
+
+
+def assert_up_to_date(model, before):
+    after = model.layers([["bank"]])[0]
+    assert abs(after - before).max() > 1e-3
+    expected = Plain(model.bilm, model.engine.word_ids).run([["bank"]], model.start_state("warm"))[0][0]
+    np.testing.assert_allclose(after, expected.numpy(), atol=1e-10)
+
+
+def test_a_model_that_learns_is_never_embedded_with_its_old_weights():
+    model = tiny.model(precision="float64")
+    before = model.layers([["bank"]])[0]
+    elmo = stelmo.Elmo(model, dropout=0.0, trainable=True)
+    optimiser = torch.optim.SGD(elmo.parameters(), lr=0.1)
+    elmo([["bank", "."]])[0].sum().backward()
+    optimiser.step()
+    assert_up_to_date(model, before)
+
+
+def test_an_optimiser_s_step_alone_makes_the_copy_stale():
+    model = tiny.model(precision="float64")
+    before, copied = model.layers([["bank"]])[0], model.engine.compute()
+    assert model.engine.compute() is copied
+    with torch.no_grad():
+        model.bilm.lstm_backward[1].bias.add_(0.5)
+    assert model.engine.compute() is not copied
+    assert_up_to_date(model, before)
+
+
+def test_a_pickled_engine_leaves_the_copy_out_and_computes_the_same():
+    engine = tiny.model().engine
+    expected, _ = engine.run([["the", "bank"]], torch.clone)
+    again = pickle.loads(pickle.dumps(engine))
+    assert again._packed is None
+    found, _ = again.run([["the", "bank"]], torch.clone)
+    assert torch.equal(found[0], expected[0])
+
+
+def test_markers_are_there_only_where_they_are_asked_for():
+    engine = tiny.model().engine
+    start = engine.start_state("fresh").expand(2)
+    sentences = [["the", "bank"], []]
+    without, _ = engine.run(sentences, torch.clone, start, rows=2)
+    whole, end = engine.run(sentences, torch.clone, start, rows=2, markers=True)
+    assert [layers.shape for layers in whole] == [(3, 4, 12), (3, 2, 12)]
+    assert all(torch.equal(left, right[:, 1:-1]) for left, right in zip(without, whole, strict=True))
+    assert end.rows == 2
+
+
+@pytest.mark.parametrize("first", ["embed", "log_probs"])
+def test_the_warm_state_may_start_a_network_that_is_trained(first):
+    model = tiny.model()
+    getattr(model, first)([["bank"]])
+    assert not model.start_state("warm").h.is_inference()

@@ -1,4 +1,4 @@
-"""What a caller passes as sentences → lists of tokens or character ids, or one clear refusal. Knows no model."""
+"""What a caller passes as sentences → checked lists of tokens or character ids, or one clear error. Knows no model."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -8,20 +8,34 @@ from torch import Tensor
 from stelmo.errors import DataError
 from stelmo.text import chars
 
-WAY_OUT = "raw text goes through stelmo.tokenize(text) first"
+Sentences = Iterable[Sequence[str]]
+WAY_OUT = "split raw text with stelmo.tokenize(text) first"
 
 
-def checked(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
-    """The sentences, each a sequence of strings. An empty sentence is fine."""
+def checked(sentences: Sentences) -> list[Sequence[str]]:
+    """The sentences, each a sequence of strings. A sentence may be empty."""
     if isinstance(sentences, str | bytes):
         raise DataError(f"{_shown(sentences)} is a string; expected sentences as lists of tokens; {WAY_OUT}")
     try:
         found = list(sentences)
     except TypeError:
-        raise DataError(f"{_shown(sentences)} is no list of sentences; {WAY_OUT}") from None
+        raise DataError(f"{_shown(sentences)} is not a list of sentences; {WAY_OUT}") from None
     for number, sentence in enumerate(found):
         _check_sentence(number, sentence)
     return found
+
+
+def _check_sentence(number: int, sentence: Any) -> None:
+    if isinstance(sentence, str | bytes):
+        raise DataError(
+            f"sentence {number} is the string {_shown(sentence)}; expected a list of tokens "
+            f"(pass a single sentence as [tokens]); {WAY_OUT}"
+        )
+    if not isinstance(sentence, Sequence):
+        raise DataError(f"sentence {number} is {_shown(sentence)}; expected a list of tokens")
+    for position, token in enumerate(sentence):
+        if not isinstance(token, str):
+            raise DataError(f"sentence {number}, token {position} is {_shown(token)}; tokens are strings")
 
 
 def checked_ids(ids_BTC: Tensor, width: int) -> Tensor:
@@ -34,21 +48,8 @@ def checked_ids(ids_BTC: Tensor, width: int) -> Tensor:
         raise DataError(f"ids hold {int(ids_BTC.min())} … {int(ids_BTC.max())}; character ids are 0 … {chars.ROWS - 1}")
     there_BT = (ids_BTC > 0).any(-1)
     if bool((there_BT[:, 1:] & ~there_BT[:, :-1]).any()):
-        raise DataError("ids with a row of zeros inside a sentence; zeros stand only past a sentence's end")
+        raise DataError("ids with a row of zeros inside a sentence; zeros are allowed only past a sentence's end")
     return ids_BTC.long()
-
-
-def _check_sentence(number: int, sentence: Any) -> None:
-    if isinstance(sentence, str | bytes):
-        raise DataError(
-            f"sentence {number} is the string {_shown(sentence)}; expected a list of tokens "
-            f"(one sentence alone goes in as [tokens]); {WAY_OUT}"
-        )
-    if not isinstance(sentence, Sequence):
-        raise DataError(f"sentence {number} is {_shown(sentence)}; expected a list of tokens")
-    for position, token in enumerate(sentence):
-        if not isinstance(token, str):
-            raise DataError(f"sentence {number}, token {position} is {_shown(token)}; tokens are strings")
 
 
 def _shown(value: object) -> str:

@@ -1,0 +1,114 @@
+"""`Engine`: sentences → their layers. The one place where it is decided how and in which batches they are computed.
+
+B sentences of a batch, T tokens, L layers, P projection.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from stelmo.config import STATES, LoadSettings, StatePolicy, choose
+from stelmo.engine import plain, planning
+from stelmo.engine.devices import arrangement
+from stelmo.engine.inputs import Sentences, checked
+from stelmo.engine.packed import Packed
+from stelmo.engine.plain import Plain
+from stelmo.errors import DataError
+from stelmo.model import state as states
+from stelmo.model.bilm import BiLM
+from stelmo.model.state import State
+from stelmo.text.ids import WordIds
+
+Kept = TypeVar("Kept")
+
+
+class Engine:
+    """Runs a biLM: packed on the CPU, by the modules themselves on other devices.
+
+    The packed copy of the weights is made when it is first needed, and again when the parameters have changed.
+    """
+
+    def __init__(
+        self, bilm: BiLM, word_ids: WordIds, settings: LoadSettings | None = None, warm: State | None = None
+    ) -> None:
+        self.bilm, self.word_ids, self.settings = bilm, word_ids, settings or LoadSettings()
+        self.plan = planning.plan(bilm.config, sum(map(Tensor.numel, bilm.parameters())), self.settings)
+        self._warm = warm
+        self._packed: Packed | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the packed weights, which are made again from the biLM."""
+        return {**self.__dict__, "_packed": None}
+
+    def run(
+        self,
+        sentences: Sentences,
+        keep: Callable[[Tensor], Kept],
+        state: StatePolicy | State | None = None,
+        *,
+        rows: int | None = None,
+        markers: bool = False,
+    ) -> tuple[list[Kept], State]:
+        """What `keep` returns for the layers (L+1, T, 2P) of each sentence, in input order; and the state at the end.
+
+        Every sentence starts from `state`, a policy or a state of one row. With `rows`, or under the policy carry,
+        sentences are computed in input order, `rows` at a time, and each row of a batch starts where the same row of
+        the batch before it ended. With `rows` and `markers`, `keep` gets <S> and </S>, too: (L+1, T+2, 2P).
+        """
+        found = checked(sentences)
+        start = self.settings.state if state is None else state
+        if start == "carry":
+            start, rows = self.bilm.zero_state(0), rows or self.settings.batch_rows
+        elif not isinstance(start, State):
+            start = self.start_state(start)
+        if rows is None:
+            batches = planning.by_length([len(words) + 2 for words in found], self.plan.batch_tokens)
+        else:
+            batches = planning.in_order(len(found), rows)
+            start = start.to(self.bilm.encoder.table.device, self.bilm.encoder.table.dtype)
+        compute, kept = self.compute(), dict[int, Kept]()
+        with torch.inference_mode():
+            for positions in batches:
+                batch = [found[position] for position in positions]
+                if rows is None:
+                    layers, _ = compute.run(batch, start)
+                else:
+                    start = states.grow(start, len(batch))
+                    layers, end = compute.run(batch, start.take(len(batch)), whole=True)
+                    start = states.replace(start, end)
+                    layers = layers if markers else [layers_LTD[:, 1:-1] for layers_LTD in layers]
+                kept.update(zip(positions, map(keep, layers), strict=True))
+                del layers  # before the next batch is computed
+        return [kept[position] for position in range(len(found))], start
+
+    def compute(self) -> Packed | Plain:
+        """What computes a batch on the device where the biLM is now."""
+        if self.bilm.encoder.table.device.type != "cpu":
+            return Plain(self.bilm, self.word_ids, self.settings.precision)
+        if self._packed is None or self._packed.is_stale(self.bilm):
+            arrange = arrangement(self.settings.precision)
+            self._packed = Packed(self.bilm, self.word_ids, self.plan.words, arrange)
+        return self._packed
+
+    def forget_words(self) -> None:
+        """Compute every token vector again. Its last bit can depend on the words it is computed together with."""
+        if self._packed is not None:
+            self._packed.forget_words()
+
+    def start_state(self, policy: StatePolicy) -> State:
+        """The row that every sentence starts from: zeros, or the model's fixed warm state."""
+        choose("state", policy, STATES)
+        if policy != "warm":
+            return self.bilm.zero_state()
+        if self._warm is None:
+            self._warm = plain.warm_state(self.bilm, self.word_ids)
+        return self._warm
+
+    def warm_up(self, sentences: Sentences) -> None:
+        """Make the state after these sentences the warm state."""
+        found = checked(sentences)
+        if not found:
+            raise DataError("warm_up: no sentences; expected a few of the kind the model was trained on")
+        self._warm = plain.warm_state(self.bilm, self.word_ids, found)
