@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stelmo.cli.models import LOAD, ModelName, StartState, loaded
-from stelmo.config import LoadSettings, ServeSettings, choose, help_of, parse
+from stelmo.cli.models import LOAD, Device, ModelName, Precision, StartState, Threads, loaded
+from stelmo.config import ServeSettings, choose, help_of, parse
 from stelmo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,27 +24,26 @@ def _limit(name: str) -> Any:
 
 def serve(
     name: ModelName = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; another than this machine's own needs a token.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any address that others can reach requires a token.")
+    ] = ("127.0.0.1"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 8000,
-    index: Annotated[
-        Path | None, typer.Option(help="Index of word uses, as `stelmo explore --index` makes it.")
-    ] = None,
+    index: Annotated[Path | None, typer.Option(help="Index of word uses made by `stelmo index`.")] = None,
     task: Annotated[
-        list[Path] | None, typer.Option(help="Run of a task, whose layer weights are shown; again and again.")
+        list[Path] | None, typer.Option(help="Run of `stelmo task` whose layer weights to show; repeatable.")
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(help="File whose first line every request must bring: Authorization: Bearer …")
+        Path | None, typer.Option(help="File whose first line every request must send: Authorization: Bearer …")
     ] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Let in whoever reaches the host, without a token.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Accept requests from other machines without a token.")] = False,
     allow_origin: Annotated[
-        list[str] | None, typer.Option(help="Foreign web page that may ask, such as https://example.org; repeatable.")
+        list[str] | None,
+        typer.Option(help="Origin of a web page that may send requests, such as https://example.org; repeatable."),
     ] = None,
     state: StartState = LOAD.state,
-    precision: Annotated[str, typer.Option(help=help_of(LoadSettings, "precision"))] = LOAD.precision,
-    device: Annotated[str, typer.Option(help=help_of(LoadSettings, "device"))] = LOAD.device,
-    threads: Annotated[int | None, typer.Option(help=help_of(LoadSettings, "threads"))] = LOAD.threads,
+    precision: Precision = LOAD.precision,
+    device: Device = LOAD.device,
+    threads: Threads = LOAD.threads,
     body_bytes: Annotated[int, _limit("body_bytes")] = DEFAULT.body_bytes,
     sentences: Annotated[int, _limit("sentences")] = DEFAULT.sentences,
     sentence_tokens: Annotated[int, _limit("sentence_tokens")] = DEFAULT.sentence_tokens,
@@ -59,7 +58,7 @@ def serve(
     batch_wait: Annotated[float, _limit("batch_wait")] = DEFAULT.batch_wait,
     jobs: Annotated[int, _limit("jobs")] = DEFAULT.jobs,
 ) -> None:
-    """A model → an HTTP service, until Ctrl-C; docs/service.md describes its routes."""
+    """Serve a model over HTTP until Ctrl-C; docs/service.md describes the routes."""
     limits = {limit: value for limit, value in locals().items() if limit in ServeSettings.model_fields}
     settings = parse(ServeSettings, limits, "serve", ConfigError)
     choose("--state", state, ("warm", "fresh"))
@@ -67,34 +66,34 @@ def serve(
     secret = None if token_file is None else service.read_token(token_file)
     exposed = not service.is_loopback(host)
     if exposed and secret is None and not open_:
-        raise ConfigError(f"--host {host}: others reach it; give --token-file, or let anybody in with --open")
+        raise ConfigError(f"--host {host} can be reached by others; give --token-file, or accept anybody with --open")
     model = loaded(name, state=state, precision=precision, device=device, threads=threads)
     made = app(
         model,
         settings,
-        _opened(index),
+        _index(index),
         service.read_tasks(task or ()),
         name="english" if name is None else Path(name).name,
         token=secret,
         origins=allow_origin or (),
         hosts=None if exposed else gate.LOOPBACK,
     )
-    service.run(made, host, port, lambda address: typer.echo(f"serving on {address}; Ctrl-C ends it"))
+    service.run(made, host, port, lambda address: typer.echo(f"serving on {address}; stop with Ctrl-C"))
 
 
-def _opened(folder: Path | None) -> "Index | None":
+def _index(folder: Path | None) -> "Index | None":
     from stelmo.explore import index
 
     return None if folder is None else index.open(folder)
 
 
 def _modules() -> tuple[Any, Any, Any]:
-    """Of the service, which is an extra."""
+    """The modules of the service, whose libraries are an optional extra."""
     try:
         from stelmo.serve import gate, service
         from stelmo.serve.app import app
     except ImportError as problem:
         if problem.name not in ("fastapi", "starlette", "uvicorn"):
             raise
-        raise ConfigError(f"the service needs {problem.name}; pip install 'stelmo[serve]'") from None
+        raise ConfigError(f"the service requires {problem.name}; pip install 'stelmo[serve]'") from None
     return gate, service, app

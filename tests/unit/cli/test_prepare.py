@@ -60,11 +60,11 @@ def test_a_mistake_is_one_line_and_exit_2(text, monkeypatch, capsys, arguments, 
     assert done.err.count("\n") == 1
 
 
-def test_an_interrupt_says_how_to_go_on(text, monkeypatch, capsys):
+def test_an_interrupt_says_how_to_resume(text, monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("stelmo.corpus.prepare.prepare", interrupted)
     done = run(monkeypatch, capsys, "prepare", "a.txt", "--to", "corpus")
     assert done.code == 130
-    assert "goes on where it stopped" in done.err
+    assert "run the same command again to resume" in done.err

@@ -58,7 +58,7 @@ def test_a_trained_task_answers_on_text(data, tmp_path, monkeypatch, capsys):
     assert set(done.out.split()) <= set("01234")
     again = run(monkeypatch, capsys, "task", "sst5", "--predict", tmp_path / "run", tmp_path / "new.txt",
                 "-o", tmp_path / "answers")  # fmt: skip
-    assert again.out == f"{tmp_path / 'answers'}: 2 answers\n"
+    assert again.out == f"{tmp_path / 'answers'}: 2 predictions\n"
     assert (tmp_path / "answers").read_text() == done.out
 
 
@@ -72,7 +72,7 @@ def test_flawed_examples_are_counted_where_asked(data, tmp_path, monkeypatch, ca
     assert not (tmp_path / "run").exists()
     done = run(monkeypatch, capsys, *options, "--skip-bad")
     assert done.code == 0
-    assert "left out 1 examples" in done.err
+    assert "skipped 1 examples" in done.err
 
 
 @pytest.mark.parametrize(
