@@ -30,7 +30,7 @@ def test_info_says_the_same(text, monkeypatch, capsys):
 def test_a_line_as_long_as_a_book_in_the_held_out_part_is_noted(text, monkeypatch, capsys):
     (text / "b.txt").write_text("One. " * 300 + "\n" + "Two. " * 300 + "\n")
     done = run(monkeypatch, capsys, "prepare", "b.txt", "--to", "corpus", "--processes", 1)
-    assert "much more is held out than asked for" in done.err
+    assert "much more text is held out than requested" in done.err
 
 
 def test_the_same_command_again_does_nothing_and_says_so(text, monkeypatch, capsys):

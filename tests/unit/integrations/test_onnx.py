@@ -101,8 +101,8 @@ def test_the_command_exports(monkeypatch, capsys, tmp_path):
     ("target", "options", "named"),
     [
         ("m.onnx", ["--format", "bilm"], "--format"),
-        ("m.onnx", ["--dtype", "float16"], "dtype: float16"),
-        ("m.onnx", ["--token-embeddings"], "token_embeddings"),
+        ("m.onnx", ["--dtype", "float16"], "--dtype float16"),
+        ("m.onnx", ["--token-embeddings"], "--token-embeddings"),
         ("m.onnx", ["--state", "carry"], "state carry"),
         ("m.onnx", ["--state", "hot"], "state"),
         ("nowhere/m.onnx", [], "no folder"),
