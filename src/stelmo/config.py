@@ -125,8 +125,8 @@ class LoadSettings(Settings):
 
     state: StatePolicy = Field(
         "warm",
-        description="where the LSTMs start: warm (one fixed state of the model), fresh (zeros), "
-        "carry (rows go on from batch to batch, as in the 2018 releases)",
+        description="state that the LSTMs start from: warm (a fixed state of the model), fresh (zeros), "
+        "carry (rows continue from batch to batch, as in the 2018 releases)",
     )
     precision: Precision = Field(
         "float32",

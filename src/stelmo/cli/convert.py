@@ -29,7 +29,8 @@ def convert(
         bool, typer.Option("--token-embeddings", help="With --format bilm: add layer 0 of every vocabulary word.")
     ] = False,
     state: Annotated[
-        str | None, typer.Option(help="For NAME.onnx: the state every sentence starts from, warm (default) or fresh.")
+        str | None,
+        typer.Option(help="For NAME.onnx: the state every sentence starts from, warm or fresh; default: by the model."),
     ] = None,
     overwrite: Overwrite = False,
     to: Annotated[str | None, typer.Option("--to", hidden=True)] = None,

@@ -1,5 +1,6 @@
 """`stelmo embed`: text → vectors, in a file (computed here, in shards, or on a Ray cluster) or as a small table."""
 
+import io
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from stelmo.cli import old_flags, screen, table
-from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language
+from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language, is_file
 from stelmo.cli.models import LOAD, BatchTokens, Device, ModelName, Overwrite, Precision, State, Threads, loaded
 from stelmo.config import LoadSettings, OutputSettings, help_of, parse
 from stelmo.errors import ConfigError, DataError
+from stelmo.text.files import LineReader
 
 if TYPE_CHECKING:
     from stelmo.embed.model import Model
@@ -44,7 +46,7 @@ def embed(
     sentence_vectors: Annotated[bool, typer.Option("--sentence-vectors", help=_output("sentence_vectors"))] = False,
     dtype: Annotated[str, typer.Option(help=_output("dtype"))] = OUTPUT.dtype,
     forget_sentences: Annotated[bool, typer.Option("--forget-sentences", help=_output("forget_sentences"))] = False,
-    state: State = LOAD.state,
+    state: State = None,
     precision: Precision = LOAD.precision,
     device: Device = LOAD.device,
     threads: Threads = LOAD.threads,
@@ -80,6 +82,8 @@ def embed(
     weight_file: old_flags.WeightFile = None,
     options_file: old_flags.OptionsFile = None,
     vocab_path: old_flags.VocabPath = None,
+    file_friendly_logging: old_flags.FileFriendlyLogging = False,
+    include_package: old_flags.IncludePackage = None,
 ) -> None:
     """Text → contextual word vectors, in a file or as a small table."""
     _refuse_conflicts(shard, merge, ray, workers, output)
@@ -102,8 +106,12 @@ def embed(
         "embed",
         ConfigError,
     )
-    found = Inputs(old.inputs, format, column, language, contractions)
     model = old_flags.one_of("--weight-file", weight_file, "--model", model)
+    if old.layer is not None:
+        state = state or "fresh"
+        if model is None:
+            screen.note("no --weight-file: the vectors come from the small English model bundled with stelmo")
+    found = Inputs(old.inputs, format, column, language, contractions)
     compute = {
         "options": options_file,
         "state": state,
@@ -114,10 +122,15 @@ def embed(
         "batch_tokens": batch_tokens,
         "batch_rows": batch_rows if batch_size is None else batch_size,
     }
+    by_old_flags = (
+        old.layer is not None and shard is None and ray is None and len(old.inputs) == 1 and is_file(old.inputs[0])
+    )
     if output is None:
         _show(loaded(model, **compute), found, settings)
     elif str(output) == "-":
         _print(loaded(model, **compute), found, settings)
+    elif by_old_flags and not sentence_vectors and dtype == OUTPUT.dtype:
+        _write_as_allennlp(loaded(model, **compute), old.inputs[0], output, settings)
     else:
         job = _Job(model, compute, found, output, settings, overwrite)
         if ray is not None:
@@ -175,6 +188,21 @@ def _show(model: "Model", found: Inputs, settings: OutputSettings) -> None:
     )
     if len(first) > SHOWN:
         screen.note(f"only the first {SHOWN} sentences are shown")
+
+
+def _write_as_allennlp(model: "Model", text: str, output: Path, settings: OutputSettings) -> None:
+    """As `allennlp elmo`: HDF5 whatever the name of the output, which is replaced; sentences are kept as raw lines."""
+    from stelmo.compat.elmo_embedder import ElmoEmbedder
+
+    lines = io.StringIO()
+    with LineReader(text) as reader:
+        lines.writelines(f"{line}\n" for _, line in reader)
+    lines.seek(0)
+    layers = {new: old for old, new in old_flags.LAYERS.items()}[str(settings.layer)]
+    batch, keys = model.settings.batch_rows, settings.use_sentence_keys
+    embedder = ElmoEmbedder.of(model, stateful=model.settings.state == "carry")
+    embedder.embed_file(lines, output, layers, batch, settings.forget_sentences, keys)
+    typer.echo(f"{output}: {model.config.width} numbers per word")
 
 
 def _write(job: _Job) -> None:

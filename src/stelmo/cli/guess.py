@@ -10,7 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from stelmo.cli.inputs import Contractions, Language, TextOrTokens
-from stelmo.cli.models import LOAD, ModelName, OptionsFile, SoftmaxFile, StartState, VocabularyFile, loaded
+from stelmo.cli.models import (
+    ModelName,
+    OptionsFile,
+    SoftmaxFile,
+    StartState,
+    VocabularyFile,
+    loaded,
+    refuse_carry,
+)
 from stelmo.config import choose
 from stelmo.errors import DataError
 from stelmo.text import sentences
@@ -29,7 +37,7 @@ def guess(
     format: TextOrTokens = "text",
     language: Language = "en",
     contractions: Contractions = "ptb",
-    state: StartState = LOAD.state,
+    state: StartState = None,
     options: OptionsFile = None,
     vocabulary: VocabularyFile = None,
     softmax: SoftmaxFile = None,
@@ -41,7 +49,7 @@ def guess(
     """
     from stelmo.lm import gaps  # imported here, because `--help` does not need torch
 
-    choose("--state", state, ("warm", "fresh"))
+    refuse_carry(state)
     choose("--from", format, ("text", "tokens"))
     if format == "tokens":
         found = [text.split() for text in texts]

@@ -66,7 +66,7 @@ def _describe_model(saved: "SavedModel") -> Lines:
         ("output", f"{config.depth} layers of {config.width} numbers per word"),
         ("vocabulary", "none" if saved.vocabulary is None else f"{len(saved.vocabulary):,} words"),
         ("softmax", "no" if saved.read_softmax is None else "yes"),
-        ("warm state", "computed when first used" if saved.start is None else "stored"),
+        ("start state", "fresh (zeros): no warm state of its own" if saved.start is None else "warm: its own, stored"),
     ]
 
 

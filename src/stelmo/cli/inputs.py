@@ -49,7 +49,7 @@ class Inputs:
     def __iter__(self) -> Iterator[Sentence]:
         for number, name in enumerate(self._inputs):
             self._finished, self._reader = number, None
-            yield from self._file(name) if _is_file(name) else self._argument(name)
+            yield from self._file(name) if is_file(name) else self._argument(name)
 
     def _file(self, name: str) -> Iterator[Sentence]:
         is_parquet = Path(name).suffix.lower() == ".parquet"
@@ -81,7 +81,7 @@ def _standard_input() -> str:
     return STDIN
 
 
-def _is_file(name: str) -> bool:
+def is_file(name: str) -> bool:
     try:
         return name == STDIN or Path(name).exists()
     except OSError:  # too long to be a file name: it is a sentence
@@ -91,7 +91,7 @@ def _is_file(name: str) -> bool:
 def _refuse_missing(name: str) -> None:
     """A word that looks like a path but does not exist is a mistake, not a sentence."""
     looks_like_a_path = not any(map(str.isspace, name)) and ("/" in name or Path(name).suffix.lower() in _EXTENSIONS)
-    if looks_like_a_path and not _is_file(name):
+    if looks_like_a_path and not is_file(name):
         raise DataError(f"{name}: no such file; put a sentence in quotes, with spaces, or pipe it to standard input")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stelmo.cli import screen
-from stelmo.config import LoadSettings, help_of
+from stelmo.config import LoadSettings, choose, help_of
 
 if TYPE_CHECKING:
     from stelmo.embed.model import Model
@@ -26,9 +26,11 @@ SoftmaxFile = Annotated[Path | None, typer.Option("--softmax", help=f"The softma
 
 # How it computes
 _help = partial(help_of, LoadSettings)
-State = Annotated[str, typer.Option(help=_help("state"))]
+_BY_MODEL = "default: warm if the model has a warm state of its own, else fresh"
+State = Annotated[str | None, typer.Option(help=f"{_help('state')}; {_BY_MODEL}.")]
 StartState = Annotated[
-    str, typer.Option("--state", help="State that every sentence starts from: warm or fresh (zeros).")
+    str | None,
+    typer.Option("--state", help=f"State that every sentence starts from: warm or fresh (zeros); {_BY_MODEL}."),
 ]
 Precision = Annotated[str, typer.Option(help=_help("precision"))]
 Device = Annotated[str, typer.Option(help=_help("device"))]
@@ -36,6 +38,12 @@ Threads = Annotated[int | None, typer.Option(help=_help("threads"))]
 BatchTokens = Annotated[int, typer.Option(help=_help("batch_tokens"))]
 
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
+
+
+def refuse_carry(state: str | None) -> None:
+    """For commands whose results must not depend on the order of sentences."""
+    if state is not None:
+        choose("--state", state, ("warm", "fresh"))
 
 
 def loaded(name: str | None, **settings: Any) -> "Model":

@@ -1,7 +1,9 @@
 """Old spellings → today's: the flags of the `allennlp elmo` command, and our own options that were renamed.
 
 allennlp elmo INPUT OUTPUT --all        one tokenised sentence per line → HDF5
-stelmo embed  INPUT OUTPUT --all        the same file; each sentence is independent unless --state carry is given
+stelmo embed  INPUT OUTPUT --all        the same file, whatever its name; an existing one is replaced
+
+Every sentence starts from zeros, as in the first batch of the old command; --state carry gives the later ones, too.
 """
 
 from pathlib import Path
@@ -28,6 +30,8 @@ BatchSize = Annotated[int | None, _flag("--batch-size", "Same as --batch-rows; o
 CudaDevice = Annotated[int | None, _flag("--cuda-device", "Same as --device cuda:N; negative: cpu.")]
 WeightFile = Annotated[str | None, _flag("--weight-file", "Same as --model.")]
 OptionsFile = Annotated[str | None, _flag("--options-file", "The options.json, if it is not beside the weights.")]
+FileFriendlyLogging = Annotated[bool, _flag("--file-friendly-logging", "Accepted; not needed.")]
+IncludePackage = Annotated[list[str] | None, _flag("--include-package", "Accepted; not needed.")]
 VocabPath = Annotated[str | None, _flag("--vocab-path", "Not needed: each distinct word is encoded only once anyway.")]
 
 

@@ -22,9 +22,9 @@ from stelmo.cli.models import (
     Threads,
     VocabularyFile,
     loaded,
+    refuse_carry,
 )
 from stelmo.cli.rows import Row
-from stelmo.config import choose
 from stelmo.errors import ConfigError, DataError
 from stelmo.text.formats import Sentence
 
@@ -51,7 +51,7 @@ def perplexity(
     column: Column = 0,
     language: Language = "en",
     contractions: Contractions = "ptb",
-    state: StartState = LOAD.state,
+    state: StartState = None,
     options: OptionsFile = None,
     vocabulary: VocabularyFile = None,
     softmax: SoftmaxFile = None,
@@ -66,7 +66,7 @@ def perplexity(
     Each direction predicts the words of a sentence and one sentence marker. Words outside the vocabulary are scored as
     `<UNK>`; figures are given with and without them. Lines without words are skipped.
     """
-    choose("--state", state, ("warm", "fresh"))
+    refuse_carry(state)
     _refuse_odds(per_file, per_sentence, output, as_json)
     rows.refuse_output(output, overwrite)
     found = Inputs(inputs or [], format, column, language, contractions)
@@ -76,7 +76,7 @@ def perplexity(
     taking = rows.writing(output, overwrite) if per_file or per_sentence else nullcontext(_ignore)
     with taking as write:
         total = _total(_scored(model, found), write if per_file else _ignore, write if per_sentence else _ignore)
-    about = {"model": name, "state": state, "vocabulary": len(model.vocabulary or ())}
+    about = {"model": name, "state": model.settings.state, "vocabulary": len(model.vocabulary or ())}
     if as_json:
         typer.echo(json.dumps(about | _figures(total), ensure_ascii=False))
     elif str(output) != "-":

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stelmo.cli.models import LOAD, Device, ModelName, Precision, StartState, Threads, loaded
-from stelmo.config import ServeSettings, choose, help_of, parse
+from stelmo.cli.models import LOAD, Device, ModelName, Precision, StartState, Threads, loaded, refuse_carry
+from stelmo.config import ServeSettings, help_of, parse
 from stelmo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def serve(
         list[str] | None,
         typer.Option(help="Origin of a web page that may send requests, such as https://example.org; repeatable."),
     ] = None,
-    state: StartState = LOAD.state,
+    state: StartState = None,
     precision: Precision = LOAD.precision,
     device: Device = LOAD.device,
     threads: Threads = LOAD.threads,
@@ -61,7 +61,7 @@ def serve(
     """Serve a model over HTTP until Ctrl-C; docs/service.md describes the routes."""
     limits = {limit: value for limit, value in locals().items() if limit in ServeSettings.model_fields}
     settings = parse(ServeSettings, limits, "serve", ConfigError)
-    choose("--state", state, ("warm", "fresh"))
+    refuse_carry(state)
     gate, service, app = _modules()
     secret = None if token_file is None else service.read_token(token_file)
     exposed = not service.is_loopback(host)

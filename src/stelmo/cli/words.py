@@ -48,7 +48,7 @@ def words(
     layer: Annotated[str | None, typer.Option(help=f"For a corpus: {_words('layer')}; default: mean.")] = None,
     min_count: Annotated[int | None, typer.Option(help=f"For a corpus: {_words('min_count')}.")] = None,
     max_words: Annotated[int | None, typer.Option(help=f"For a corpus: {_words('max_words')}.")] = None,
-    state: State = LOAD.state,
+    state: State = None,
     precision: Precision = LOAD.precision,
     device: Device = LOAD.device,
     threads: Threads = LOAD.threads,

@@ -94,11 +94,13 @@ class Elmo(nn.Module):
 
     def _layers(self, sentences: Sequence[Sequence[str]] | Tensor) -> tuple[Tensor, Tensor]:
         """The layers (L+1, B, T, 2P) and lengths, both with markers."""
-        if not (self.trainable or isinstance(sentences, Tensor)) and self.start_h.device.type == "cpu":
+        # Asked at every call: a biLM can be unfrozen, or frozen, at any time.
+        learns = any(parameter.requires_grad for parameter in self.bilm.parameters())
+        if not (learns or isinstance(sentences, Tensor)) and self.start_h.device.type == "cpu":
             return self._fast_layers(_some(sentences))
         batch = self._batch(sentences)
         start = State(self.start_h, self.start_c).expand(len(batch.lengths_B))
-        with nullcontext() if self.trainable else torch.no_grad():
+        with nullcontext() if learns else torch.no_grad():
             layers_LBTD, _ = engine.layers(self.bilm, batch, start)
         return layers_LBTD, batch.lengths_B.to(layers_LBTD.device)
 

@@ -1,5 +1,6 @@
 """A name or path → `Model`. The one door to every stored model; knows no format."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,22 @@ def load(
     original software; the model then reads the vocabulary's words alone. `prefix` chooses among several ELMos in one
     AllenNLP state. Settings: state, precision, device,
     threads, batch_tokens, batch_rows.
+
+    Without `state`, a model that has a warm state of its own starts sentences from it; any other starts from zeros.
     """
-    chosen = parse(LoadSettings, settings, "load", ConfigError)
+    given = {name: value for name, value in settings.items() if name != "state" or value is not None}
+    chosen = parse(LoadSettings, given, "load", ConfigError)
     if path is None:
-        return Model(bundled.english(), chosen)
-    saved = models.read(Path(path), _path(options), _path(vocabulary), _path(softmax), prefix)
+        saved = bundled.english()
+    else:
+        saved = models.read(local_path(path), _path(options), _path(vocabulary), _path(softmax), prefix)
+    if "state" not in given and saved.start is None:
+        chosen = chosen.model_copy(update={"state": "fresh"})
     if token_embeddings is not None:
-        # The warm state comes from the characters: its text may have words that the vocabulary lacks.
-        saved = bilm.with_token_embeddings(Model(saved, chosen).saved(), Path(token_embeddings))
+        if chosen.state == "warm" and saved.start is None:
+            # The warm state comes from the characters: its text may have words that the vocabulary lacks.
+            saved = replace(saved, start=Model(saved, chosen).start_state("warm"))
+        saved = bilm.with_token_embeddings(saved, Path(token_embeddings))
     return Model(saved, chosen)
 
 
@@ -59,5 +68,20 @@ def from_pretrained(
     return load(folder, **settings)
 
 
+def local_path(name: str | Path) -> Path:
+    """A path. A URL stands for the file of the same name in the current folder: nothing is downloaded."""
+    if "://" not in str(name):
+        return Path(name)
+    base = str(name).rstrip("/").rpartition("/")[2]
+    if Path(base).suffix and Path(base).is_file():
+        return Path(base)
+    if "tfhub.dev" in str(name):
+        raise ModelError(
+            f"{name}: nothing is downloaded, and TF-Hub's files are not read; download the weights.hdf5 and "
+            "options.json of a published ELMo model once and give their path"
+        )
+    raise ModelError(f"{name}: nothing is downloaded; download this file once and give its path")
+
+
 def _path(name: str | Path | None) -> Path | None:
-    return None if name is None else Path(name)
+    return None if name is None else local_path(name)

@@ -53,6 +53,7 @@ class Model:
         self._saved = replace(saved, bilm=self.bilm)
         self._engine: Bulk | None = None
         self._warm = None if saved.start is None else saved.start.to(device, dtype)
+        self._borrowed: State | None = None  # the warm state of a model without its own, from a few English sentences
         self.plan = memory.plan(saved.config, sum(map(Tensor.numel, self.bilm.parameters())), self.settings)
 
     @property
@@ -102,6 +103,10 @@ class Model:
             return self._in_order(found, reduce, carried, self.settings.batch_rows)
         return self._by_length(found, reduce, self.start_state(policy)), None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the engine, which is made again from the biLM, and without the softmax, which is read again."""
+        return {name: value for name, value in self.__dict__.items() if name != "softmax"} | {"_engine": None}
+
     def forget_words(self) -> None:
         """Compute every word's token vector anew. The last bit of one can depend on which words came with it."""
         if self._engine is not None:
@@ -111,10 +116,11 @@ class Model:
         """The row that every sentence starts from: zeros, or the model's fixed warm state."""
         if policy != "warm":
             return self.bilm.zero_state()
-        if self._warm is None:
-            self.warm_up(start.WARM_UP)
-        assert self._warm is not None
-        return self._warm
+        if self._warm is not None:
+            return self._warm
+        if self._borrowed is None:
+            self._borrowed = start.warm_state(self.bilm, self.word_ids, start.WARM_UP)
+        return self._borrowed
 
     def warm_up(self, sentences: Sentences) -> None:
         """Take the state after such sentences as the model's warm state; `save` keeps it.
@@ -154,8 +160,8 @@ class Model:
         return _array(engine.token_vectors(self.bilm, self.word_ids(words), char_cnn))
 
     def saved(self) -> SavedModel:
-        """All that goes into a model file, the warm state included."""
-        return replace(self._saved, start=self.start_state("warm"))
+        """All that goes into a model file, with the warm state if the model has its own."""
+        return replace(self._saved, start=self._warm)
 
     def save(
         self,

@@ -8,6 +8,7 @@ training wrote beside those of the architecture.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ def read(weights: Path, options: Path, vocabulary: Path | None = None, softmax: 
     saved = assembled(config, weights, words)
     if softmax is None:
         return saved
-    return replace(saved, read_softmax=lambda: read_softmax(softmax, saved.config, words))
+    return replace(saved, read_softmax=partial(read_softmax, softmax, saved.config, words))
 
 
 def assembled(config: ModelConfig, weights: Path, words: Vocabulary | None) -> SavedModel:

@@ -8,6 +8,7 @@ vocab.txt, alphabet.json, softmax.safetensors, README.md
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -57,7 +58,7 @@ def read(folder: Path) -> SavedModel:
         bilm,
         FORMAT,
         words,
-        read_softmax=(lambda: _read_softmax(folder, manifest.model)) if manifest.softmax else None,
+        read_softmax=partial(_read_softmax, folder, manifest.model) if manifest.softmax else None,
         start=_start(tensors, manifest.model, folder),
         mixes=tuple(_mixes(tensors, manifest.model, folder)),
         alphabet=alphabet,

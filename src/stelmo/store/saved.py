@@ -4,6 +4,7 @@ import copy
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -51,7 +52,7 @@ class SavedModel:
         return replace(
             self,
             bilm=copy.deepcopy(self.bilm).to(dtype),
-            read_softmax=None if head is None else lambda: head().to(dtype),
+            read_softmax=None if head is None else partial(_softmax_in, head, dtype),
             start=None if self.start is None else self.start.to(self.start.h.device, dtype),
             mixes=tuple(Mix(*(part.to(dtype) for part in mix)) for mix in self.mixes),
             token_vectors=None if self.token_vectors is None else self.token_vectors.to(dtype),
@@ -98,6 +99,10 @@ class SavedModel:
             raise ModelError(
                 f"{self.alphabet.name}: {len(self.alphabet)} symbols, but the model's table has {rows} rows"
             )
+
+
+def _softmax_in(read: Callable[[], Softmax], dtype: torch.dtype) -> Softmax:
+    return read().to(dtype)
 
 
 def empty_bilm(config: ModelConfig) -> BiLM:

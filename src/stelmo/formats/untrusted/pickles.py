@@ -51,7 +51,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
             warnings.simplefilter("error")  # of the standard library, about text that only damage brings about
             _follow(file)
         state = torch.load(path, map_location="cpu", weights_only=True)
-        return {name: tensor.detach() for name, tensor in _flat(state).items()}
+        return {name: tensor.detach() for name, tensor in _flat(_unwrapped(state)).items()}
     except (*_TORN, *_CRAFTED) as problem:
         raise ModelError(f"{path}: not a state dict that can be trusted ({_reason(problem)})") from None
 
@@ -62,6 +62,12 @@ def _reason(problem: BaseException) -> str:
 
 
 # Dicts of dicts → names
+
+
+def _unwrapped(state: Any) -> Any:
+    """A training checkpoint such as {"state_dict": …, "epoch": 3} → its state dict."""
+    inner = state.get("state_dict", state.get("model_state_dict")) if isinstance(state, Mapping) else None
+    return inner if isinstance(inner, Mapping) else state
 
 
 def _flat(state: Any) -> dict[str, Tensor]:
