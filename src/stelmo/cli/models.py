@@ -27,7 +27,7 @@ SoftmaxFile = Annotated[Path | None, typer.Option("--softmax", help=f"The softma
 # How it computes
 _help = partial(help_of, LoadSettings)
 _BY_MODEL = "default: warm if the model has a warm state of its own, else fresh"
-State = Annotated[str | None, typer.Option(help=f"{_help('state')}; {_BY_MODEL}.")]
+State = Annotated[str | None, typer.Option(help=_help("state"))]
 StartState = Annotated[
     str | None,
     typer.Option("--state", help=f"State that every sentence starts from: warm or fresh (zeros); {_BY_MODEL}."),

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stelmo.compat.bilm import Batcher
 from stelmo.compat.inputs import loaded, padded
 from stelmo.config import CharInput, choose
 from stelmo.embed.model import Model, Reduce, all_layers, mean_of_tokens, picking
 from stelmo.embed.sentences import checked
 from stelmo.errors import ConfigError, DataError
 from stelmo.lm import probabilities as lm
-from stelmo.text import chars
 from stelmo.text.vocabulary import Vocabulary
 
 IMPORTS = {"simple_elmo": ("ElmoModel",)}
@@ -82,8 +82,8 @@ class ElmoModel:
         return reads.max_characters if isinstance(reads, CharInput) else 0
 
     @property
-    def batcher(self) -> "Batcher":
-        return Batcher(self.max_chars)
+    def batcher(self) -> Batcher:
+        return Batcher(None, self.max_chars)
 
     @property
     def vocab(self) -> Vocabulary | None:
@@ -135,18 +135,6 @@ class ElmoModel:
         if layers == "all":
             return all_layers
         return picking("mean" if layers == "average" else "top", self.n_layers)
-
-
-class Batcher:
-    """Lists of tokens → character ids with <S> and </S>, as the original's batcher makes them."""
-
-    def __init__(self, max_chars: int) -> None:
-        self.max_chars = max_chars
-
-    def batch_sentences(self, sentences: Sequence[Sequence[str]]) -> Array:
-        """(N, longest + 2, max_chars), zeros past a sentence's end."""
-        marked = [[chars.BEGIN_SENTENCE, *tokens, chars.END_SENTENCE] for tokens in checked(sentences)]
-        return chars.encode_sentences(marked, self.max_chars)
 
 
 def _sentences(texts: Texts) -> list[Sequence[str]]:

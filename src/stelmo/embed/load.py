@@ -39,8 +39,6 @@ def load(
         saved = bundled.english()
     else:
         saved = models.read(local_path(path), _path(options), _path(vocabulary), _path(softmax), prefix)
-    if "state" not in given and saved.start is None:
-        chosen = chosen.model_copy(update={"state": "fresh"})
     if token_embeddings is not None:
         if chosen.state == "warm" and saved.start is None:
             # The warm state comes from the characters: its text may have words that the vocabulary lacks.

@@ -42,6 +42,10 @@ class Model:
 
     def __init__(self, saved: SavedModel, settings: LoadSettings | None = None) -> None:
         self.settings = settings or LoadSettings()
+        self._state_was_chosen = "state" in self.settings.model_fields_set
+        if not self._state_was_chosen and saved.start is None:
+            # Unasked, a model of another language or of proteins is not warmed up with English sentences.
+            self.settings = self.settings.model_copy(update={"state": "fresh"})
         if self.settings.threads is not None:
             torch.set_num_threads(self.settings.threads)
         self.stored_dtype = str(saved.dtype).removeprefix("torch.")
@@ -123,14 +127,16 @@ class Model:
         return self._borrowed
 
     def warm_up(self, sentences: Sentences) -> None:
-        """Take the state after such sentences as the model's warm state; `save` keeps it.
+        """Make the state after these sentences the warm state of the model's own; `save` stores it.
 
-        Unasked, a few English sentences serve; a model of another kind of text deserves its own.
+        Sentences then start from it, unless the model was loaded with another `state`.
         """
         found = checked(sentences)
         if not found:
             raise DataError("warm_up: no sentences; expected a few of the kind the model was trained on")
         self._warm = start.warm_state(self.bilm, self.word_ids, found)
+        if not self._state_was_chosen:
+            self.settings = self.settings.model_copy(update={"state": "warm"})
 
     @cached_property
     def softmax(self) -> Softmax:

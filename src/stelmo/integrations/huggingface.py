@@ -41,12 +41,12 @@ UTF_32 = "utf-32-le"
 
 class StelmoConfig(PretrainedConfig):
     """Our manifest among the keys of transformers: `model` is the architecture as `stelmo.config.ModelConfig` has it,
-    `state` where every sentence starts (warm or fresh)."""
+    `state` where every sentence starts (warm or fresh; None: warm if the model has a warm state of its own)."""
 
     model_type = "stelmo"
 
-    def __init__(self, model: Mapping[str, Any] | None = None, state: str = "warm", **rest: Any) -> None:
-        choose("state", state, ("warm", "fresh"))
+    def __init__(self, model: Mapping[str, Any] | None = None, state: str | None = None, **rest: Any) -> None:
+        choose("state", state, (None, "warm", "fresh"))
         self.stelmo = folder.VERSION
         self.model = None if model is None else dict(model)
         self.state = state
@@ -88,6 +88,7 @@ class StelmoModel(PreTrainedModel):
         self.bilm = BiLM(config.architecture)
         self.start = _Start(self.bilm.zero_state())
         self._engine: Bulk | None = None
+        self._borrowed: State | None = None  # the warm state of a model without its own, from a few English sentences
         self.post_init()
 
     @classmethod
@@ -99,7 +100,8 @@ class StelmoModel(PreTrainedModel):
         with torch.device("meta"):
             made = cls(config)
         made.bilm = model.bilm
-        made.start = _Start(model.start_state("warm"))
+        own, zeros = model.saved().start, model.bilm.zero_state()
+        made.start = _Start(State(zeros.h * torch.nan, zeros.c * torch.nan) if own is None else own)
         made.eval()
         return made
 
@@ -112,9 +114,9 @@ class StelmoModel(PreTrainedModel):
 
     def save_pretrained(self, save_directory: Any, *arguments: Any, **options: Any) -> None:
         """A folder for `AutoModel.from_pretrained`, and for `stelmo.load`."""
-        self._warm()
         tensors = options.pop("state_dict", None) or self.state_dict()
-        named = {name.removeprefix("bilm."): tensor for name, tensor in tensors.items()}
+        kept = (name for name in tensors if self._has_start() or not name.startswith("start."))
+        named = {name.removeprefix("bilm."): tensors[name] for name in kept}
         super().save_pretrained(save_directory, *arguments, state_dict=named, **options)
 
     def forward(
@@ -173,16 +175,19 @@ class StelmoModel(PreTrainedModel):
         return filled_LBTD
 
     def _start_row(self) -> State:
-        return self._warm() if self.config.state == "warm" else self.bilm.zero_state()
+        own = self._has_start()
+        if (self.config.state or ("warm" if own else "fresh")) == "fresh":
+            return self.bilm.zero_state()
+        if own:
+            return State(self.start.h, self.start.c)
+        if self._borrowed is None:
+            with torch.no_grad():
+                ids_of = engine.word_ids(self.config.architecture, None)
+                self._borrowed = start.warm_state(self.bilm, ids_of, start.WARM_UP)
+        return self._borrowed
 
-    @torch.no_grad()
-    def _warm(self) -> State:
-        """The stored start state; computed where the file has none."""
-        if bool(self.start.h.isnan().any()):
-            found = start.warm_state(self.bilm, engine.word_ids(self.config.architecture, None), start.WARM_UP)
-            self.start.h.copy_(found.h)
-            self.start.c.copy_(found.c)
-        return State(self.start.h, self.start.c)
+    def _has_start(self) -> bool:
+        return not bool(self.start.h.isnan().any())
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -194,7 +199,7 @@ class StelmoModel(PreTrainedModel):
 
 
 class _Start(nn.Module):
-    """The state that `warm` begins from, under its names in the file; not a number where it is not known."""
+    """The state that `warm` begins from, under its names in the file; NaN if the model has none of its own."""
 
     h: Tensor
     c: Tensor

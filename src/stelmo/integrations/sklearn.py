@@ -59,7 +59,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         pooling: str = "mean",
         layer: Any = "mean",
         tokenizer: Callable[[str], Any] | None = None,
-        state: str = "warm",
+        state: str | None = None,
         precision: str = "float32",
         device: str = "cpu",
         threads: int | None = None,
@@ -107,7 +107,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _resident(self, fingerprint: str | None) -> resident.Resident:
         names = ("state", "precision", "device", "threads")
-        asked = {name: getattr(self, name) for name in names}
+        asked = {name: getattr(self, name) for name in names if name != "state" or self.state is not None}
         return resident.get(self.model, parse(LoadSettings, asked, "ElmoVectorizer", ConfigError), fingerprint)
 
     def _reduce(self, depth: int) -> Reduce:

@@ -102,13 +102,13 @@ def make(
     name: str,
     model: str | None,
     layer: Any,
-    state: str,
+    state: str | None,
     precision: str,
     device: str,
     threads: int | None,
 ) -> Vectors:
     """What `nlp.add_pipe("stelmo", config={…})` calls."""
-    asked = {"state": state, "precision": precision, "device": device, "threads": threads}
+    asked = {"precision": precision, "device": device, "threads": threads} | ({"state": state} if state else {})
     return Vectors(model, layer, parse(LoadSettings, asked, name, ConfigError))
 
 
@@ -118,7 +118,7 @@ Language.factory(
     default_config={
         "model": None,
         "layer": "mean",
-        "state": LOAD.state,
+        "state": None,
         "precision": LOAD.precision,
         "device": LOAD.device,
         "threads": LOAD.threads,

@@ -17,7 +17,7 @@ from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
 from stelmo.text import chars, codepoints
 from stelmo.text.codepoints import Alphabet
-from stelmo.text.vocabulary import UNKNOWN, Vocabulary
+from stelmo.text.vocabulary import Vocabulary
 
 
 class Mix(NamedTuple):
@@ -72,7 +72,7 @@ class SavedModel:
         reads = self.config.input
         if isinstance(reads, WordInput):
             words = self._vocabulary_of(reads.words)
-            missing = [word for word in (chars.BEGIN_SENTENCE, chars.END_SENTENCE, UNKNOWN) if word not in words]
+            missing = [word for word in (chars.BEGIN_SENTENCE, chars.END_SENTENCE) if word not in words]
             if missing:
                 raise ModelError(f"{words.name}: no line {missing[0]}; a model that reads word ids needs it")
         if isinstance(reads, CodePointInput):

@@ -152,7 +152,7 @@ def _is_beginning(path: Path) -> bool:
 def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     if not path.is_file():
-        raise DataError(f"{folder}: no index of word uses; make one with `stelmo explore --index CORPUS --to DIR`")
+        raise DataError(f"{folder}: no index of word uses; make one with `stelmo index CORPUS --to DIR`")
     try:
         values = json.loads(path.read_text())
     except (OSError, ValueError):

@@ -14,6 +14,8 @@ import pytest
 import tiny
 import zstandard
 
+import stelmo as stelmo_package
+
 
 @pytest.fixture
 def call(monkeypatch, capsys, tmp_path):
@@ -123,16 +125,54 @@ def test_moses_contractions_can_be_asked_for(embed):
     assert tokens == ["Don", "'t", "!"]
 
 
-@pytest.mark.parametrize(("flag", "pick"), [("all", slice(None)), ("top", 2), ("average", None)])
-def test_the_flags_of_the_old_command_write_its_file(flag, pick, call, tmp_path):
+@pytest.fixture
+def old(call, tmp_path):
+    """The old command on two lines, with a model in the published layout."""
     call("convert", "model", "published", "--format", "bilm")
-    (tmp_path / "lines.txt").write_text("the bank .\na river .\n")
+    (tmp_path / "lines.txt").write_text("the  bank .\na and/or b\n")
     weights = ["--weight-file", "published/weights.hdf5", "--options-file", "published/options.json"]
-    done = call("embed", "lines.txt", "v.hdf5", f"--{flag}", *weights, "--batch-size", 2, "--cuda-device", -1)
+    return partial(call, "embed", "lines.txt", "output.bin", *weights)
+
+
+OLD_SENTENCES = [["the", "bank", "."], ["a", "and/or", "b"]]
+
+
+@pytest.mark.parametrize(("flag", "pick"), [("all", slice(None)), ("top", 2), ("average", None)])
+def test_the_flags_of_the_old_command_write_its_file_whatever_its_name(flag, pick, old):
+    """From zeros, as the old command's first batch."""
+    ignored = ["--file-friendly-logging", "--include-package", "my.package"]
+    done = old(f"--{flag}", "--batch-size", 2, "--cuda-device", -1, *ignored)
     assert done.code == 0, done.err
-    layers = tiny.model().layers([["the", "bank", "."], ["a", "river", "."]])
-    for found, expected in zip(vectors_in("v.hdf5"), layers, strict=True):
+    layers = tiny.model().layers(OLD_SENTENCES, state="fresh")
+    for found, expected in zip(vectors_in("output.bin"), layers, strict=True):
         np.testing.assert_allclose(found, expected.mean(0) if pick is None else expected[pick], atol=1e-5)
+
+
+def test_the_old_command_keeps_lines_as_they_are_and_replaces_its_output(old):
+    for _ in range(2):
+        assert old("--all").code == 0
+    with h5py.File("output.bin") as file:
+        assert json.loads(file["sentence_to_index"][0]) == {"the  bank .": "0", "a and/or b": "1"}
+    assert old("--top", "--use-sentence-keys").code == 0
+    with h5py.File("output.bin") as file:
+        assert file["a and/or b"].shape == (3, 12)
+
+
+def test_the_old_command_can_carry_its_state_from_batch_to_batch(old):
+    assert old("--all", "--state", "carry", "--batch-size", 1).code == 0
+    model = tiny.model()
+    first, state = model.carry(OLD_SENTENCES[:1])
+    second, _ = model.carry(OLD_SENTENCES[1:], state)
+    for found, expected in zip(vectors_in("output.bin"), [*first, *second], strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_without_a_weight_file_the_old_command_names_its_model(call, tmp_path):
+    (tmp_path / "lines.txt").write_text("the bank .\n")
+    done = call("embed", "lines.txt", "v.hdf5", "--top")
+    assert done.err == "note: no --weight-file: the vectors come from the small English model bundled with stelmo\n"
+    bundled = stelmo_package.load().embed([["the", "bank", "."]], "top", "fresh")[0]
+    np.testing.assert_allclose(vectors_in("v.hdf5")[0], bundled, atol=1e-5)
 
 
 def test_sentences_can_be_the_keys(embed, tmp_path):
