@@ -1,6 +1,6 @@
 """The functions of bilm-tf that work without a TensorFlow graph, over any model in the published layout.
 
-    from bilm import Batcher, TokenBatcher, dump_bilm_embeddings, dump_token_embeddings   →   from stelmo.compat.bilm import …
+    from bilm import Batcher, TokenBatcher, dump_bilm_embeddings   →   from stelmo.compat.bilm import …
 
 `BidirectionalLanguageModel` and `weight_layers` build a graph; `stelmo.load` and `stelmo.Elmo` take their place.
 """
