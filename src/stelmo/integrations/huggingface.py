@@ -1,4 +1,4 @@
-"""A model → Hugging Face's `AutoModel` and back: the same folder serves both. Knows no maths.
+"""A model → Hugging Face's `AutoModel` and back: the same folder works for both.
 
 B sentences, T tokens, C characters of a word, L layers, N tokens of a batch, D width of a vector.
 """
@@ -31,7 +31,7 @@ try:
     from transformers import AutoConfig, AutoModel, BatchEncoding, PretrainedConfig, PreTrainedModel
     from transformers.modeling_outputs import BaseModelOutput
 except ImportError:
-    raise ConfigError("AutoModel needs transformers; pip install 'stelmo[huggingface]'") from None
+    raise ConfigError("AutoModel requires transformers; pip install 'stelmo[huggingface]'") from None
 
 TOKENIZER = "stelmo_tokenizer.json"
 OTHER_FILES = ("vocabulary", "alphabet", "softmax")  # of a stelmo folder; a model that reads bytes does without
@@ -93,7 +93,7 @@ class StelmoModel(PreTrainedModel):
 
     @classmethod
     def of(cls, model: Model, state: str | None = None) -> "StelmoModel":
-        """The same weights, not copied, and frozen as they are there."""
+        """Around a loaded model: the weights are shared, not copied, and stay frozen."""
         if model.settings.precision not in ("float32", "float64"):
             raise ConfigError(f"AutoModel: precision {model.settings.precision} is stelmo's own; load it as float32")
         config = StelmoConfig(_reading_bytes(model.config).model_dump(), state or model.settings.state)
@@ -107,7 +107,7 @@ class StelmoModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, name: Any, *arguments: Any, **options: Any) -> Any:
-        """As everywhere in transformers; numbers stored in half precision are computed in float32 unless told."""
+        """As in transformers, but weights stored in half precision are converted to float32 unless `dtype` is given."""
         if not {"dtype", "torch_dtype"} & options.keys():
             options["dtype"] = torch.float32
         return super().from_pretrained(name, *arguments, **options)
@@ -221,7 +221,7 @@ class StelmoTokenizer:
     def __call__(
         self, texts: str | Sequence[str | Sequence[str]], padding: bool = True, return_tensors: str = "pt"
     ) -> Any:
-        """PyTorch tensors, padded to the longest: the two options are there for code that passes them."""
+        """PyTorch tensors, padded to the longest; the two options exist for code that passes them."""
         choose("padding", padding, (True,))
         choose("return_tensors", return_tensors, ("pt",))
         rows = [self.tokens(text) for text in ([texts] if isinstance(texts, str) else texts)]
@@ -240,7 +240,7 @@ class StelmoTokenizer:
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, **settings: Any) -> "StelmoTokenizer":
-        """As it was saved; of a folder without a tokenizer, as the model there needs it."""
+        """As it was saved; for a folder without a tokenizer, as its model requires."""
         path = Path(folder) / TOKENIZER
         if not path.is_file():
             return cls(AutoConfig.from_pretrained(folder).max_characters, **settings)
@@ -262,7 +262,7 @@ def _encoded(rows: Sequence[Sequence[str]], width: int) -> NDArray[np.int64]:
 
 
 def _keys(ids_BTC: Tensor) -> Iterator[list[str]]:
-    """The engine knows words by strings: here a word is the string of its ids, one character each."""
+    """The engine identifies words by strings: here, the string of the word's ids, one character each."""
     lengths = (ids_BTC > 0).any(-1).sum(1).tolist()
     width = ids_BTC.shape[2]
     for row_TC, length in zip(ids_BTC.numpy().astype("<u4"), lengths, strict=True):

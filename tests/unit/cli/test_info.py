@@ -47,3 +47,11 @@ def test_precomputed_layers_are_described(tmp_path):
     lines = dict(describe(tmp_path / "layers"))
     assert lines["format"] == "precomputed layers"
     assert lines["sentences"] == "2, 6 tokens"
+
+
+@pytest.mark.parametrize(
+    ("format", "start"),
+    [("stelmo", "warm: its own, stored"), ("bilm", "fresh (zeros): no warm state of its own")],
+)
+def test_the_state_that_sentences_start_from_is_named_with_the_reason(format, start, tmp_path):
+    assert dict(describe(tiny.folder(tmp_path / "model", format)))["start state"] == start

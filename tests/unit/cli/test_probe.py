@@ -121,6 +121,12 @@ def test_files_hold_what_is_printed(call, tmp_path):
     assert dict(zip(head, first, strict=True))["weight"] == ""
 
 
+def test_the_old_spelling_of_the_output_works_with_a_note(call, tmp_path):
+    done = call("scws", "--data", "scws", "-m", "model", "--to", "rows.jsonl")
+    assert done.err.startswith("note: --to FILE is now called --output FILE;")
+    assert (tmp_path / "rows.jsonl").is_file()
+
+
 def test_first_senses_and_context_are_scored_as_they_should(call):
     done = call("wsd", "--data", "wsd", "-m", "model", "--json")
     by_place = {(row["method"], row["vectors"]): row["F1"] for row in map(json.loads, done.out.splitlines())}

@@ -77,3 +77,16 @@ def test_the_embedder_can_be_pickled_after_use(embedder):
     expected = embedder.sents2elmo(SENTENCES)
     for found, single in zip(pickle.loads(pickle.dumps(embedder)).sents2elmo(SENTENCES), expected, strict=True):
         np.testing.assert_array_equal(found, single)
+
+
+def test_a_white_space_symbol_that_is_alone_in_char_dic_counts_as_the_ideographic_space(tmp_path):
+    """The original strips every line, and takes one without a symbol for U+3000."""
+    characters = efml_oracle.CHARACTERS
+    as_read = efml_oracle.random_model(efml_oracle.architecture(), characters=characters)
+    no_break = tuple("\u00a0" if symbol == "\u3000" else symbol for symbol in characters)
+    as_written = efml_oracle.random_model(efml_oracle.architecture(), characters=no_break)
+    embedder = Embedder(efml_oracle.write(as_written, tmp_path), precision="float64")
+    tokens = ["a\u3000b", "a\u00a0b"]
+    np.testing.assert_allclose(
+        embedder.sents2elmo([tokens], output_layer=-2)[0], efml_oracle.layers(as_read, tokens), atol=1e-12
+    )
