@@ -40,9 +40,11 @@ def load(
     else:
         saved = models.read(local_path(path), _path(options), _path(vocabulary), _path(softmax), prefix)
     if token_embeddings is not None:
-        if chosen.state == "warm" and saved.start is None:
+        model = Model(saved, chosen)
+        saved = model.saved()
+        if model.settings.state == "warm":
             # The warm state comes from the characters: its text may have words that the vocabulary lacks.
-            saved = replace(saved, start=Model(saved, chosen).start_state("warm"))
+            saved = replace(saved, start=model.start_state("warm"))
         saved = bilm.with_token_embeddings(saved, Path(token_embeddings))
     return Model(saved, chosen)
 
