@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from stelmo.compat.elmo_embedder import ElmoEmbedder
 from stelmo.compat.inputs import File, loaded, sentences_of
 from stelmo.formats.bilm import read_vocabulary
-from stelmo.store import atomic
+from stelmo.store import atomic, vectors
 from stelmo.text import chars
+from stelmo.text.formats import Sentence
 
 IMPORTS = {"bilm": ("Batcher", "TokenBatcher", "dump_bilm_embeddings", "dump_token_embeddings")}
 
@@ -73,8 +74,12 @@ def dump_bilm_embeddings(
 
 def dump_token_embeddings(vocab_file: str | Path, options_file: File, weight_file: File, outfile: str | Path) -> None:
     """A vocabulary → HDF5: the token layer of every word, in the order of its lines, in the dataset "embedding"."""
-    import h5py
-
-    vectors = loaded(weight_file, options_file).token_vectors(read_vocabulary(Path(vocab_file)).words)
-    with atomic.new_file(Path(outfile), overwrite=True) as draft, h5py.File(draft, "w") as file:
-        file["embedding"] = vectors
+    model = loaded(weight_file, options_file)
+    words = read_vocabulary(Path(vocab_file)).words
+    shape = vectors.Shape(model.config.lstm.projection, None, True, "float32")
+    about = {"forget_sentences": True, "use_sentence_keys": True}
+    with (
+        atomic.new_file(Path(outfile), overwrite=True) as draft,
+        vectors.writing(draft, vectors.Hdf5Writer, shape, about) as file,
+    ):
+        file.add(0, Sentence(["embedding"], "", 1), model.token_vectors(words))
