@@ -118,6 +118,9 @@ def filled_bilm(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) 
         if name not in tensors:
             raise ModelError(f"{where}: tensor {name} is missing; the file belongs to another architecture")
         check(tensors[name], tuple(expected.shape), f"{where}: tensor {name}")
+    unknown = tensors.keys() - bilm.state_dict().keys()
+    if unknown:
+        raise ModelError(f"{where}: tensor {min(unknown)!r:.60} is not one of this architecture; the file is damaged")
     bilm.load_state_dict(tensors, assign=True)
     return bilm.requires_grad_(False)
 

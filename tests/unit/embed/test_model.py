@@ -70,7 +70,7 @@ def test_results_do_not_keep_their_batch_alive():
         ([["a", None]], "token 1 is NoneType"),
         ([["a"], None], "sentence 1 is NoneType"),
         ([[b"a"]], "token 0 is bytes"),
-        (7, "no list of sentences"),
+        (7, "not a list of sentences"),
     ],
 )
 def test_what_is_not_tokens_is_refused_with_the_way_out(given, message):
