@@ -1,5 +1,6 @@
 """Small models for tests: every number random, so that every term of the maths matters."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ import torch
 
 from stelmo.config import CharInput, LoadSettings, LstmConfig, ModelConfig, WordInput
 from stelmo.embed.model import Model
+from stelmo.engine import plain as engine
+from stelmo.engine import start
 from stelmo.formats import models
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
@@ -38,9 +41,11 @@ def softmax(config: ModelConfig = CONFIG, seed: int = 1) -> Softmax:
 
 
 def saved(config: ModelConfig = CONFIG, **fields: Any) -> SavedModel:
-    """With a vocabulary and a softmax, unless told otherwise."""
-    given = {"vocabulary": Vocabulary(WORDS), "read_softmax": lambda: softmax(config)} | fields
-    return SavedModel(bilm(config), "tiny", **given)
+    """With a vocabulary, a softmax and a warm state of its own, unless told otherwise."""
+    module, words = bilm(config), Vocabulary(WORDS)
+    warm = start.warm_state(module, engine.word_ids(config, words), start.WARM_UP)
+    given = {"vocabulary": words, "read_softmax": partial(softmax, config), "start": warm} | fields
+    return SavedModel(module, "tiny", **given)
 
 
 def model(config: ModelConfig = CONFIG, **settings: Any) -> Model:

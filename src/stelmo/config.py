@@ -123,10 +123,12 @@ class ModelConfig(Settings):
 class LoadSettings(Settings):
     """How a loaded model computes; none of it is in its files."""
 
+    # Where it is not set, `Model` decides: "warm" is only for a model that has a warm state of its own.
     state: StatePolicy = Field(
         "warm",
-        description="where the LSTMs start: warm (one fixed state of the model), fresh (zeros), "
-        "carry (rows go on from batch to batch, as in the 2018 releases)",
+        description="state that the LSTMs start from: warm (a fixed state of the model), fresh (zeros), "
+        "carry (rows continue from batch to batch, as in the 2018 releases); "
+        "default: warm if the model has a warm state of its own, else fresh",
     )
     precision: Precision = Field(
         "float32",

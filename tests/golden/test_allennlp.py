@@ -15,6 +15,7 @@ import pytest
 from shared import ENGLISH, GOLDEN, needs_english, needs_golden
 
 import stelmo
+from stelmo.compat.allennlp import ElmoEmbedder
 from stelmo.engine.plain import Plain
 
 SHA256 = {
@@ -80,6 +81,15 @@ def assert_golden(results):
 @pytest.mark.parametrize(("name", "prefix"), SHA256.items())
 def test_the_golden_files_are_the_published_ones(name, prefix):
     assert hashlib.sha256((GOLDEN / name).read_bytes()).hexdigest().startswith(prefix)
+
+
+@needs_golden
+def test_unasked_a_published_model_starts_from_zeros_as_the_original_s_first_batch():
+    model, batch = stelmo.load(GOLDEN), golden_batches()[0]
+    embedders = [model, ElmoEmbedder(GOLDEN / "options.json", GOLDEN / "lm_weights.hdf5").model]
+    for found in embedders:
+        for layers, top in zip(found.layers(batch), golden_vectors()[0], strict=True):
+            np.testing.assert_allclose(layers[-1], top, rtol=1e-5, atol=1e-6)
 
 
 @needs_golden

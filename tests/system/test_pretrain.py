@@ -110,7 +110,7 @@ def test_a_signal_saves_and_says_that_the_same_command_goes_on(corpus, whole, tm
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
-    assert "the same command goes on" in process.communicate()[1]
+    assert "run the same command again to resume" in process.communicate()[1]
     assert process.returncode == 130
     assert "going on from step" in train(corpus, run).stderr
     assert model_bytes(run) == model_bytes(whole)

@@ -63,13 +63,13 @@ def test_a_killed_run_goes_on_and_ends_in_the_same_bytes(corpus):
     assert not list(corpus.glob("*.partial"))
 
 
-def test_an_interrupt_says_how_to_go_on(corpus):
+def test_an_interrupt_says_how_to_resume(corpus):
     process = subprocess.Popen(
         [sys.executable, "-m", "stelmo", *map(str, command(corpus, "v.npz"))], stderr=subprocess.PIPE, text=True
     )
     wait_for_a_finished_block(corpus / "v.npz.partial", process)
     process.send_signal(signal.SIGINT)
-    assert "the same command goes on" in process.communicate()[1]
+    assert "run the same command again to resume" in process.communicate()[1]
     assert process.returncode == 130
 
 
@@ -97,7 +97,7 @@ def model_of_code_points(folder):
 @pytest.mark.parametrize("to", ["stelmo", "bilm", "efml"])
 def test_converting_onto_a_full_disk_leaves_nothing(to, corpus):
     source = model_of_code_points(corpus / "m" / "efml") if to == "efml" else corpus / "m"
-    done = stelmo("convert", source, corpus / "x", "--to", to, preexec_fn=limit_files_to(4096))
+    done = stelmo("convert", source, corpus / "x", "--format", to, preexec_fn=limit_files_to(4096))
     assert done.returncode == 2, done.stderr
     assert "disk is full or a size limit" in done.stderr
     assert sorted(entry.name for entry in corpus.iterdir()) == ["c.tok", "m"]

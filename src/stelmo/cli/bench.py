@@ -1,4 +1,4 @@
-"""`stelmo bench`: how fast this machine embeds, and against the plain reference."""
+"""`stelmo bench`: how fast this machine embeds, compared with the baseline implementation."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,15 +12,18 @@ EXAMPLE = "Example: `stelmo bench small full --picture speed.svg`"
 
 def bench(
     sizes: Annotated[
-        list[str] | None, typer.Argument(metavar="[SIZE]...", help="small, medium, full; unset: small.")
+        list[str] | None, typer.Argument(metavar="[SIZE]...", help="small, medium, full; default: small.")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Times that each figure is taken; the median is printed.")] = 3,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; unset: as torch decides.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of measurements; the median is printed.")] = 3,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; default: torch's.")] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Also measure batches of 1 to 1,024 rows and draw them (.svg or .png).")
+        Path | None, typer.Option(help="Also measure batches of 1 to 1,024 rows and plot the result (.svg or .png).")
     ] = None,
 ) -> None:
-    """How fast this machine embeds, in tokens a second, and how much faster than older software did. Run it alone."""
+    """Measure embedding speed in tokens per second, and compare it with the baseline implementation.
+
+    Run nothing else on the machine at the same time.
+    """
     import torch
 
     from stelmo import benchmark as speed
@@ -35,7 +38,7 @@ def bench(
         torch.set_num_threads(threads)
     typer.echo(
         f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}, torch {torch.__version__}, "
-        f"tokens a second, median of {rounds} interleaved rounds\n"
+        f"tokens per second, median of {rounds} interleaved rounds\n"
     )
     for line in speed.table({size: speed.measure(size, rounds) for size in chosen}):
         typer.echo(line)
@@ -52,6 +55,6 @@ def _draw(sizes: list[str], rounds: int, picture: Path) -> None:
     for size, found in rates.items():
         typer.echo(f"| {size} | " + " | ".join(f"{rate:,.0f}" for rate in found.values()) + " |")
     series = {size: [(float(rows), rate) for rows, rate in found.items()] for size, found in rates.items()}
-    title = "Rows decide the speed"
-    pictures.lines(picture, series, x="rows of a batch", y="tokens a second", title=title, log_x=True, log_y=True)
+    title = "Speed by batch size"
+    pictures.lines(picture, series, x="rows per batch", y="tokens per second", title=title, log_x=True, log_y=True)
     typer.echo(f"\n{picture}: written")

@@ -1,40 +1,46 @@
-"""`stelmo convert`: any readable model → a folder of the format asked for."""
+"""`stelmo convert`: a model in any readable format → a folder in another format, or an ONNX file."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from stelmo.cli.models import OptionsFile, SoftmaxFile, VocabularyFile, loaded
+from stelmo.cli import old_flags
+from stelmo.cli.models import OptionsFile, Overwrite, SoftmaxFile, VocabularyFile, loaded
 from stelmo.errors import ConfigError
 
 EXAMPLE = "Example: `stelmo convert elmo_weights.hdf5 my-model`"
 
 
 def convert(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="Model to read, in any format stelmo knows.")],
-    target: Annotated[Path, typer.Argument(metavar="DST", help="Folder to write; or a file NAME.onnx.")],
-    to: Annotated[
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Model to read, in any format that stelmo can read.")],
+    target: Annotated[Path, typer.Argument(metavar="DST", help="Output folder, or output file NAME.onnx.")],
+    format: Annotated[
         str,
-        typer.Option("--to", help="stelmo (our folder), bilm (the published HDF5) or efml (ELMoForManyLangs)."),
+        typer.Option(
+            "--format", help="Format of DST: stelmo (our folder), bilm (the published HDF5) or efml (ELMoForManyLangs)."
+        ),
     ] = "stelmo",
-    dtype: Annotated[str | None, typer.Option(help="float16, float32, float64; unset: as they are stored.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float16, float32, float64; default: as in SRC.")] = None,
     options: OptionsFile = None,
     vocabulary: VocabularyFile = None,
     softmax: SoftmaxFile = None,
     token_embeddings: Annotated[
-        bool, typer.Option("--token-embeddings", help="With --to bilm: add layer 0 of every vocabulary word.")
+        bool, typer.Option("--token-embeddings", help="With --format bilm: add layer 0 of every vocabulary word.")
     ] = False,
     state: Annotated[
-        str | None, typer.Option(help="Of NAME.onnx: where every sentence starts, warm (unless told) or fresh.")
+        str | None,
+        typer.Option(help="For NAME.onnx: the state every sentence starts from, warm or fresh; default: by the model."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace DST if it is there.")] = False,
+    overwrite: Overwrite = False,
+    to: Annotated[str | None, typer.Option("--to", hidden=True)] = None,
 ) -> None:
-    """A model in one format → a model in another."""
+    """Convert a model to another format."""
+    format = old_flags.renamed("--to FORMAT", to, "--format FORMAT", format)
     if target.suffix == ".onnx":
-        _refuse_for_onnx(to, dtype, token_embeddings)
+        _refuse_for_onnx(format, dtype, token_embeddings)
     elif state is not None:
-        raise ConfigError(f"state: {target} is a folder, which keeps both starts; --state is for NAME.onnx")
+        raise ConfigError(f"--state {state}: requires an output NAME.onnx; a model folder such as {target} keeps both")
     model = loaded(source, options=options, vocabulary=vocabulary, softmax=softmax, precision="float64")
     if target.suffix == ".onnx":
         from stelmo.integrations import onnx
@@ -43,14 +49,14 @@ def convert(
         typer.echo(f"{target}: ONNX, float32, {onnx.INPUT} → {onnx.OUTPUT}")
         return
     chosen = dtype or model.stored_dtype
-    model.save(target, format=to, dtype=chosen, token_embeddings=token_embeddings, overwrite=overwrite)
-    typer.echo(f"{target}: {to} format, {chosen}")
+    model.save(target, format=format, dtype=chosen, token_embeddings=token_embeddings, overwrite=overwrite)
+    typer.echo(f"{target}: {format} format, {chosen}")
 
 
-def _refuse_for_onnx(to: str, dtype: str | None, token_embeddings: bool) -> None:
-    if to != "stelmo":
-        raise ConfigError(f"to: {to} writes a folder, but NAME.onnx is a file; leave out --to")
+def _refuse_for_onnx(format: str, dtype: str | None, token_embeddings: bool) -> None:
+    if format != "stelmo":
+        raise ConfigError(f"--format {format} writes a folder, but NAME.onnx is a file; leave --format out")
     if dtype not in (None, "float32"):
-        raise ConfigError(f"dtype: {dtype} cannot be exported; an ONNX file computes in float32")
+        raise ConfigError(f"--dtype {dtype}: an ONNX file computes in float32; leave --dtype out")
     if token_embeddings:
-        raise ConfigError("token_embeddings cannot be exported; it goes with --to bilm")
+        raise ConfigError("--token-embeddings requires --format bilm; an ONNX file has no place for them")

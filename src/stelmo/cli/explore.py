@@ -1,138 +1,79 @@
-"""`stelmo explore`: a corpus → an index of word uses; an index → the page that shows them."""
+"""`stelmo explore`: an index of word uses → the web page that shows them."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from stelmo.cli import screen
-from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language
+from stelmo.cli import index as indexing
+from stelmo.cli import old_flags
+from stelmo.cli.index import opened
 from stelmo.cli.models import ModelName, loaded
-from stelmo.errors import ConfigError, DataError
-from stelmo.text import sentences
-from stelmo.text.files import LineReader
+from stelmo.errors import ConfigError
 
-if TYPE_CHECKING:
-    from stelmo.embed.model import Model
-    from stelmo.explore.index import Index
+EXAMPLE = "Example: `stelmo explore`, or `stelmo index corpus.txt --to uses` and then `stelmo explore uses`"
 
-EXAMPLE = "Example: `stelmo explore`, or `stelmo explore --index corpus.txt --to uses` and then `stelmo explore uses`"
+__all__ = ["explore", "opened"]
 
 
 def explore(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="Index to show; unset: the one that comes with stelmo.")
-    ] = None,
-    corpus: Annotated[
-        list[str] | None, typer.Option("--index", metavar="CORPUS", help="File to index; may be given several times.")
-    ] = None,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="DIR", help="Where the index goes; one that is there grows.")
+        Path | None, typer.Argument(metavar="[DIR]", help="Index to show; default: the one bundled with stelmo.")
     ] = None,
     name: ModelName = None,
-    words: Annotated[Path | None, typer.Option(help="File of the only words to index, one a line.")] = None,
-    per_word: Annotated[int, typer.Option(min=1, help="Uses of a word at most; the first ones count.")] = 1000,
-    format: From = None,
-    column: Column = 0,
-    language: Language = "en",
-    contractions: Contractions = "ptb",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the page, on this machine alone.")] = 8765,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the page's address, do not open it.")] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the page; only this machine can open it.")
+    ] = 8765,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, do not open a browser.")] = False,
     tasks: Annotated[
         list[Path] | None,
-        typer.Option("--task", metavar="RUN", help="Run of `stelmo task` whose layer weights to show."),
+        typer.Option("--task", metavar="RUN", help="Run of `stelmo task` whose layer weights to show; repeatable."),
     ] = None,
+    corpus: Annotated[list[str] | None, typer.Option("--index", hidden=True)] = None,
+    to: Annotated[Path | None, typer.Option("--to", hidden=True)] = None,
+    words: Annotated[Path | None, typer.Option(hidden=True)] = None,
+    per_word: Annotated[int, typer.Option(min=1, hidden=True)] = indexing.PER_WORD,
+    format: Annotated[str | None, typer.Option("--from", hidden=True)] = None,
+    column: Annotated[int, typer.Option(hidden=True)] = 0,
+    language: Annotated[str, typer.Option(hidden=True)] = "en",
+    contractions: Annotated[str, typer.Option(hidden=True)] = "ptb",
 ) -> None:
-    """See a word's meanings part: a page over an index of word uses. Or make an index: --index CORPUS --to DIR.
+    """Open a web page that shows how the meanings of a word separate in context.
 
-    The index that comes with stelmo is computed at the first start, in less than a minute. Making an index again, or
-    with more text, computes what it lacks.
+    The index bundled with stelmo is computed at the first start, in less than a minute. `stelmo index` makes one of
+    your own text.
     """
     if corpus or to:
-        target, only = _target(folder, corpus, to), _lines(words)
-        tokenizer = partial(sentences.tokenize, language=language, contractions=contractions)
-        found = Inputs(corpus or [], format, column, tokenizer)
-        _index(loaded(name), found, target, only, per_word)
+        files, target = _old_spelling(folder, corpus, to)
+        indexing.index(files, target, name, words, per_word, format, column, language, contractions)
+    elif words is not None:
+        raise ConfigError("--words selects what to index; it is an option of `stelmo index`")
     else:
-        if words is not None:
-            raise ConfigError("--words chooses what to index; it goes with --index CORPUS --to DIR")
         _show(name, folder, tasks or [], port, not no_browser)
 
 
-def opened(folder: Path | None, model: "Model") -> "Index":
-    """The index in the folder; unset the one that comes with stelmo, computed where the cache lacks it."""
-    from stelmo.explore import bundled, index  # here, because `--help` needs no torch
-
+def _old_spelling(folder: Path | None, corpus: list[str] | None, to: Path | None) -> tuple[list[str], Path]:
+    """`stelmo explore --index CORPUS --to DIR` of the last release."""
     if folder is not None:
-        found = index.open(folder)
-        index.refuse_other_model(found, model)
-        return found
-    total, done = sum(map(len, bundled.sentences())), [0]
-
-    def fraction() -> float:
-        return done[0] / total
-
-    with screen.progress("reading the text that comes with stelmo", fraction) as advance:
-
-        def count(tokens: int) -> None:
-            done[0] += tokens
-            advance(tokens)
-
-        return bundled.open_bundled(model, advance=count)
-
-
-def _target(folder: Path | None, corpus: list[str] | None, to: Path | None) -> Path:
-    if folder is not None:
-        raise ConfigError(f"{folder} beside --index or --to: either an index is shown, or one is made")
+        raise ConfigError(f"{folder} and --index or --to: show an index or make one (`stelmo index`), not both")
     if not corpus or to is None:
-        raise ConfigError(
-            f"--{'to DIR' if corpus else 'index CORPUS'} is missing: an index is made of a corpus, in a folder"
-        )
-    return to
-
-
-def _lines(path: Path | None) -> list[str] | None:
-    """The words of a file; unset all words count."""
-    if path is None:
-        return None
-    with LineReader(path) as reader:
-        words = [word for _, line in reader if (word := line.strip())]
-    if not words:
-        raise DataError(f"{path}: no word; expected one a line")
-    return words
-
-
-def _index(model: "Model", found: Inputs, to: Path, words: Sequence[str] | None, per_word: int) -> None:
-    from stelmo.explore import index
-
-    try:
-        with screen.progress("indexing", found.fraction) as advance:
-            tokens = (sentence.tokens for sentence in found)
-            made = index.build(model, tokens, to, words=words, per_word=per_word, advance=advance)
-    except KeyboardInterrupt:
-        screen.complain("interrupted; the same command goes on where it stopped")
-        raise typer.Exit(130) from None
-    if not len(made):
-        raise DataError(f"{to}: the corpus has no use of {'these words' if words else 'a word'}; the index is empty")
-    typer.echo(f"{to}: {len(made):,} uses of {len(made.words):,} words; see them with `stelmo explore {to}`")
+        missing = "--to DIR" if corpus else "--index CORPUS"
+        raise ConfigError(f"{missing} is missing; make an index with `stelmo index CORPUS --to DIR`")
+    old_flags.note("explore --index CORPUS", "stelmo index CORPUS")
+    return corpus, to
 
 
 def _show(name: str | None, folder: Path | None, tasks: Sequence[Path], port: int, open_browser: bool) -> None:
     try:
         from stelmo.serve import page
     except ImportError as problem:
-        raise ConfigError(f"the page needs {problem.name}: pip install 'stelmo[explore]'") from None
+        raise ConfigError(f"the page requires {problem.name}: pip install 'stelmo[explore]'") from None
     model = loaded(name)
     label = "english" if name is None else Path(name).name
-    try:
-        index = opened(folder, model)
-    except KeyboardInterrupt:
-        screen.complain("interrupted; the same command goes on where it stopped")
-        raise typer.Exit(130) from None
-    page.run(index, model, tasks, name=label, port=port, open_browser=open_browser, started=_tell)
+    found = opened(folder, model)
+    page.run(found, model, tasks, name=label, port=port, open_browser=open_browser, started=_print_address)
 
 
-def _tell(address: str) -> None:
-    typer.echo(f"{address}   (Ctrl-C ends it)")
+def _print_address(address: str) -> None:
+    typer.echo(f"{address}   (stop with Ctrl-C)")

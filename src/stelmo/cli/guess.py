@@ -1,7 +1,6 @@
-"""`stelmo guess`: the words that fit into a gap, by what stands before it, after it, and both."""
+"""`stelmo guess`: the words that fit a gap, judged by the words before it, after it, and both."""
 
 import json
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +9,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stelmo.cli.inputs import Contractions, Language
-from stelmo.cli.models import LOAD, ModelName, OptionsFile, SoftmaxFile, StartState, VocabularyFile, loaded
+from stelmo.cli.inputs import Contractions, Language, TextOrTokens
+from stelmo.cli.models import (
+    ModelName,
+    OptionsFile,
+    SoftmaxFile,
+    StartState,
+    VocabularyFile,
+    loaded,
+    refuse_carry,
+)
 from stelmo.config import choose
 from stelmo.errors import DataError
 from stelmo.text import sentences
@@ -25,30 +32,32 @@ EXAMPLE = 'Example: `stelmo guess "The ___ barked all night ." --model my-model`
 def guess(
     texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help='Sentences with gaps: "The ___ barked ."')],
     name: ModelName = None,
-    count: Annotated[int, typer.Option("--count", "-k", min=1, help="Words for each gap.")] = 10,
+    count: Annotated[int, typer.Option("--count", "-k", min=1, help="Number of words for each gap.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each gap.")] = False,
-    format: Annotated[str, typer.Option("--from", help="text, or tokens: split at white space alone.")] = "text",
+    format: TextOrTokens = "text",
     language: Language = "en",
     contractions: Contractions = "ptb",
-    state: StartState = LOAD.state,
+    state: StartState = None,
     options: OptionsFile = None,
     vocabulary: VocabularyFile = None,
     softmax: SoftmaxFile = None,
 ) -> None:
-    """A sentence with gaps → the words that would fit, with their probabilities.
+    """List the words that fit the gaps (___) of a sentence, with their probabilities.
 
-    "both" is the geometric mean of the two directions, made to sum to 1. Of several gaps each reads the best words of
-    the others.
+    "both" is the geometric mean of the two directions, normalised to sum to 1. If there are several gaps, the others
+    are filled with their best words.
     """
-    from stelmo.lm import gaps  # here, because `--help` needs no torch
+    from stelmo.lm import gaps  # imported here, because `--help` does not need torch
 
-    choose("--state", state, ("warm", "fresh"))
+    refuse_carry(state)
     choose("--from", format, ("text", "tokens"))
-    tokenizer = partial(sentences.tokenize, language=language, contractions=contractions)
-    found = [tokens for text in texts for tokens in ([text.split()] if format == "tokens" else tokenizer(text))]
+    if format == "tokens":
+        found = [text.split() for text in texts]
+    else:
+        found = [tokens for text in texts for tokens in sentences.tokenize(text, language, contractions)]
     places = [(tokens, gaps.find(tokens)) for tokens in found]
     if not any(positions for _, positions in places):
-        raise DataError(f'no gap; write {gaps.GAP} where a word is wanted, as in "The {gaps.GAP} barked ."')
+        raise DataError(f'no gap; write {gaps.GAP} in place of a word, as in "The {gaps.GAP} barked ."')
     model = loaded(name, options=options, vocabulary=vocabulary, softmax=softmax, state=state)
     show = _print_json if as_json else _print_table
     for tokens, positions in places:
@@ -62,7 +71,7 @@ def _print_json(tokens: list[str], position: int, guesses: "Guesses") -> None:
 
 
 def _print_table(tokens: list[str], position: int, guesses: "Guesses") -> None:
-    """Three lists side by side, each from its best word down."""
+    """Three lists side by side, best word first."""
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     for name in guesses._fields:
         table.add_column(name)

@@ -1,7 +1,8 @@
-"""Arguments that name files, hold sentences, or say "-" → one stream of sentences. Knows no model."""
+"""Arguments that are files, sentences or "-" → one stream of sentences. Does not depend on a model."""
 
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,54 +11,59 @@ import typer
 from stelmo.cli import screen
 from stelmo.config import choose
 from stelmo.errors import ConfigError, DataError
-from stelmo.text import formats
+from stelmo.text import formats, sentences
 from stelmo.text.files import LineReader
-from stelmo.text.formats import Sentence, Tokenizer
+from stelmo.text.formats import Sentence
 
 STDIN = "-"
 
 FORMATS = (*formats.FORMATS, "parquet")
-From = Annotated[str | None, typer.Option("--from", help=f"{', '.join(FORMATS)}; unset: by the file's ending.")]
-Column = Annotated[int, typer.Option(help="Column of the word in a columns file, from 0.")]
+From = Annotated[str | None, typer.Option("--from", help=f"{', '.join(FORMATS)}; default: by the file's extension.")]
+TextOrTokens = Annotated[str, typer.Option("--from", help="text, or tokens: split only at white space.")]
+Column = Annotated[int, typer.Option(help="Column of the word in a columns file, counted from 0.")]
 Language = Annotated[str, typer.Option(help="Language of raw text, such as en, de, zh.")]
-Contractions = Annotated[str, typer.Option(help="ptb: do n't; moses: don 't, as in the 1B-Word text.")]
+Contractions = Annotated[str, typer.Option(help="ptb: do n't; moses: don 't, as in the 1B-Word corpus.")]
 
 
 class Inputs:
-    """Sentences of all inputs in order; `fraction` says how much of the files has been read."""
+    """Sentences of all inputs in order; `fraction` is the share of the files that has been read."""
 
-    def __init__(self, inputs: Sequence[str], format: str | None, column: int, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, inputs: Sequence[str], format: str | None, column: int, language: str, contractions: str
+    ) -> None:
         if format is not None:
             choose("--from", format, FORMATS)
         self._inputs = list(inputs) or [_standard_input()]
-        self._format, self._column, self._tokenizer = format, column, tokenizer
+        self._format, self._column = format, column
+        self._tokenizer = partial(sentences.tokenize, language=language, contractions=contractions)
         self._reader: LineReader | None = None
         self._finished = 0
         for name in self._inputs:
             _refuse_missing(name)
 
     def fraction(self) -> float | None:
-        """Files count alike, whatever their size."""
+        """Every file counts the same, whatever its size."""
         within = 0.0 if self._reader is None else self._reader.fraction()
         return None if within is None else (self._finished + within) / len(self._inputs)
 
     def __iter__(self) -> Iterator[Sentence]:
         for number, name in enumerate(self._inputs):
             self._finished, self._reader = number, None
-            yield from self._file(name) if _is_file(name) else self._argument(name)
+            yield from self._file(name) if is_file(name) else self._argument(name)
 
     def _file(self, name: str) -> Iterator[Sentence]:
-        chosen = self._format or _guess(name)
+        is_parquet = Path(name).suffix.lower() == ".parquet"
+        chosen = self._format or ("parquet" if is_parquet else formats.guess(name))
         if chosen == "parquet":
             yield from self._table(name)
             return
         if self._format is None and chosen == "text" and name != STDIN:
-            screen.note(f"{name} is read as raw text; --from tokens reads one tokenised sentence a line")
+            screen.note(f"{name} is read as raw text; use --from tokens for one tokenised sentence per line")
         with LineReader(name) as self._reader:
             yield from formats.read(self._reader, name, chosen, tokenizer=self._tokenizer, column=self._column)
 
     def _table(self, name: str) -> Iterator[Sentence]:
-        from stelmo.store import parquet  # here, because `--help` needs no numpy
+        from stelmo.store import parquet  # imported here, because `--help` does not need numpy
 
         for row, value in parquet.text_values(Path(name)):
             for tokens in formats.of_value(value, f"{name}:{row}", self._tokenizer):
@@ -75,23 +81,19 @@ def _standard_input() -> str:
     return STDIN
 
 
-def _guess(name: str) -> str:
-    return "parquet" if Path(name).suffix.lower() == ".parquet" else formats.guess(name)
-
-
-def _is_file(name: str) -> bool:
+def is_file(name: str) -> bool:
     try:
         return name == STDIN or Path(name).exists()
-    except OSError:  # too long for a file's name: it is a sentence
+    except OSError:  # too long to be a file name: it is a sentence
         return False
 
 
 def _refuse_missing(name: str) -> None:
-    """A word that looks like a path and is none is a mistake, not a sentence."""
-    looks_like_a_path = not any(map(str.isspace, name)) and ("/" in name or Path(name).suffix.lower() in _ENDINGS)
-    if looks_like_a_path and not _is_file(name):
-        raise DataError(f"{name}: no such file; a sentence goes in quotes, with spaces, or through standard input")
+    """A word that looks like a path but does not exist is a mistake, not a sentence."""
+    looks_like_a_path = not any(map(str.isspace, name)) and ("/" in name or Path(name).suffix.lower() in _EXTENSIONS)
+    if looks_like_a_path and not is_file(name):
+        raise DataError(f"{name}: no such file; put a sentence in quotes, with spaces, or pipe it to standard input")
 
 
 _TEXT = {".txt", ".gz", ".xz", ".zst", ".conllu", ".conll", ".tsv", ".bio", ".iob", ".jsonl", ".ndjson", ".tok"}
-_ENDINGS = {*_TEXT, ".parquet"}
+_EXTENSIONS = {*_TEXT, ".parquet"}

@@ -1,8 +1,13 @@
-"""Arguments → a verb. Exit 0: done; 2: the user's mistake, said in one line; 1: our bug, with its traceback."""
+"""Arguments → one command.
+
+Exit codes: 0 success; 2 a mistake of the user, explained in one line; 130 Ctrl-C; 1 a bug, with its traceback.
+"""
 
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from stelmo.cli import (
     bench,
@@ -10,6 +15,7 @@ from stelmo.cli import (
     embed,
     explore,
     guess,
+    index,
     info,
     neighbours,
     paper,
@@ -22,33 +28,54 @@ from stelmo.cli import (
     tune,
     words,
 )
-from stelmo.cli.screen import complain
+from stelmo.cli.screen import INTERRUPTED, complain
 from stelmo.errors import StelmoError
 
+COMMANDS: dict[str, Any] = {
+    "embed": embed,
+    "words": words,
+    "convert": convert,
+    "info": info,
+    "perplexity": perplexity,
+    "guess": guess,
+    "index": index,
+    "explore": explore,
+    "neighbours": neighbours,
+    "prepare": prepare,
+    "pretrain": pretrain,
+    "tune": tune,
+    "probe": probe,
+    "task": task,
+    "paper": paper,
+    "serve": serve,
+    "bench": bench,
+}
+RESUMABLE = {"embed", "index", "explore", "prepare", "pretrain", "tune", "task", "paper"}  # keep finished work on disk
+
+
+class _Interruptible(TyperGroup):
+    """The only place that handles Ctrl-C. A KeyboardInterrupt can bring its own words, such as the last step."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            resume = "; run the same command again to resume" if ctx.invoked_subcommand in RESUMABLE else ""
+            complain(f"{interrupt!s}{resume}" if str(interrupt) else f"interrupted{resume}")
+            raise typer.Exit(INTERRUPTED) from None
+
+
 app = typer.Typer(
+    cls=_Interruptible,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    help="ELMo alive again: text → contextual word vectors.",
+    help="Contextual word vectors with ELMo: load any ELMo model, or train your own.",
     epilog='Example: `stelmo embed "The bank raised its rates ." "We sat on the bank of the river ."`',
 )
-app.command("embed", epilog=embed.EXAMPLE)(embed.embed)
-app.command("words", epilog=words.EXAMPLE)(words.words)
-app.command("convert", epilog=convert.EXAMPLE)(convert.convert)
-app.command("info", epilog=info.EXAMPLE)(info.info)
-app.command("perplexity", epilog=perplexity.EXAMPLE)(perplexity.perplexity)
-app.command("guess", epilog=guess.EXAMPLE)(guess.guess)
-app.command("neighbours", epilog=neighbours.EXAMPLE)(neighbours.neighbours)
-app.command("explore", epilog=explore.EXAMPLE)(explore.explore)
-app.command("prepare", epilog=prepare.EXAMPLE)(prepare.prepare)
-app.command("pretrain", epilog=pretrain.EXAMPLE)(pretrain.pretrain)
-app.command("tune", epilog=tune.EXAMPLE)(tune.tune)
-app.command("probe", epilog=probe.EXAMPLE)(probe.probe)
-app.command("task", epilog=task.EXAMPLE)(task.task)
-app.command("paper", epilog=paper.EXAMPLE)(paper.paper)
-app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
-app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
+for _name, _module in COMMANDS.items():
+    app.command(_name, epilog=_module.EXAMPLE)(getattr(_module, _name))
 
 
 def _version(asked: bool) -> None:
@@ -63,7 +90,7 @@ def _version(asked: bool) -> None:
 def options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
-    """Read before any verb."""
+    """Options that come before any command."""
 
 
 def main() -> None:
@@ -72,6 +99,6 @@ def main() -> None:
     except StelmoError as problem:
         complain(str(problem))
         sys.exit(2)
-    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader of our output, such as `head`, stopped reading
         sys.stderr.close()
         sys.exit(0)

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stelmo.cli import screen
-from stelmo.cli.explore import opened
+from stelmo.cli.index import opened
 from stelmo.cli.inputs import Contractions, Language
 from stelmo.cli.models import ModelName, loaded
 from stelmo.config import Layer, choose

@@ -1,4 +1,4 @@
-"""`stelmo paper`: the paper's tables and figures, run again and written down beside the published ones."""
+"""`stelmo paper`: reproduce the paper's tables and figures, and report them beside the published numbers."""
 
 import os
 from pathlib import Path
@@ -16,23 +16,25 @@ EXAMPLE = "Example: `stelmo paper --data data --to report --parts table1,figure2
 
 
 def paper(
-    data: Annotated[Path, typer.Option(help="Folder with a folder for each task, and wsd, pos and vectors.")],
-    to: Annotated[Path, typer.Option(help="Folder of the report; the same command again runs what is missing.")],
+    data: Annotated[Path, typer.Option(help="Folder with one folder per task, and wsd, pos and vectors.")],
+    to: Annotated[Path, typer.Option(help="Output folder of the report; the same command again runs what is missing.")],
     model: ModelName = None,
-    parts: Annotated[str | None, typer.Option(help="table1 … table7, figure1, figure2; unset: all.")] = None,
-    tasks: Annotated[str | None, typer.Option(help="squad,snli,srl,coref,ner,sst5; unset: all.")] = None,
-    ablate: Annotated[str, typer.Option(help="Tasks of Tables 2 and 3 and Figure 1.")] = "snli,srl",
+    parts: Annotated[str | None, typer.Option(help="table1 … table7, figure1, figure2; default: all.")] = None,
+    tasks: Annotated[str | None, typer.Option(help="squad,snli,srl,coref,ner,sst5; default: all.")] = None,
+    ablate: Annotated[str, typer.Option(help="Tasks for Tables 2 and 3 and Figure 1.")] = "snli,srl",
     size: Annotated[str, typer.Option(help="cpu, workstation or paper.")] = "cpu",
-    seeds: Annotated[int, typer.Option(min=1, help="Networks of each cell.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Networks (random seeds) per cell.")] = 3,
     few_seeds: Annotated[int, typer.Option(min=1, help="The same, for squad and coref.")] = 2,
-    vectors: Annotated[str | None, typer.Option(help="Static vectors; unset: DATA/vectors/*, else random.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Commands at once; unset: one for each core.")] = None,
-    only_report: Annotated[bool, typer.Option("--only-report", help="Run nothing; report on what is there.")] = False,
+    vectors: Annotated[str | None, typer.Option(help="Static vectors; default: DATA/vectors/*, else random.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Commands to run at the same time; default: one per core.")
+    ] = None,
+    only_report: Annotated[bool, typer.Option("--only-report", help="Run nothing; report on finished cells.")] = False,
 ) -> None:
-    """Run the paper's experiments, cell by cell, and write report.md and report.html with pictures.
+    """Run the paper's experiments, cell by cell, and write report.md and report.html with figures.
 
-    Each cell is a `stelmo` command of its own. Interrupted or with other parts, the same command goes on from what is
-    finished; a cell that was not run says so in the report.
+    Each cell is a separate `stelmo` command. Run again after an interruption, or with other parts, the command keeps
+    the finished cells; the report marks cells that were not run.
     """
     from stelmo.paper import cells, report, run
 
@@ -44,7 +46,7 @@ def paper(
         for task in {cell.chain.removeprefix("tuning-") for cell in wanted if cell.chain.startswith("tuning-")}:
             run.write_text(setup, task)
         waiting = sum(run.is_waiting(cell, to) for cell in wanted)
-        screen.note(f"{len(wanted)} cells, {len(wanted) - waiting} of them finished; logs are in {to / 'logs'}")
+        screen.note(f"{len(wanted)} cells, {len(wanted) - waiting} of them already finished; logs are in {to / 'logs'}")
         run.run(wanted, to, jobs or os.cpu_count() or 1, Teller(waiting))
     typer.echo(report.write(setup))
 
@@ -54,7 +56,7 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 
 class Teller:
-    """A line for each cell that ends."""
+    """Prints one line for each finished cell."""
 
     def __init__(self, waiting: int) -> None:
         self._done, self._waiting = 0, waiting

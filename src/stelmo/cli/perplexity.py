@@ -1,9 +1,8 @@
-"""`stelmo perplexity`: how well a model predicts a text, in each direction and together."""
+"""`stelmo perplexity`: how well a model predicts a text, in each direction and in both together."""
 
 import json
 from collections.abc import Iterator
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,17 +15,17 @@ from stelmo.cli.models import (
     BatchTokens,
     Device,
     OptionsFile,
+    Overwrite,
     Precision,
     SoftmaxFile,
     StartState,
     Threads,
     VocabularyFile,
     loaded,
+    refuse_carry,
 )
 from stelmo.cli.rows import Row
-from stelmo.config import choose
 from stelmo.errors import ConfigError, DataError
-from stelmo.text import sentences
 from stelmo.text.formats import Sentence
 
 if TYPE_CHECKING:
@@ -42,17 +41,17 @@ def perplexity(
         list[str] | None,
         typer.Argument(metavar="[FILE]...", help="Files, sentences in quotes, or - for standard input."),
     ] = None,
-    per_file: Annotated[bool, typer.Option("--per-file", help="A row for every file.")] = False,
-    per_sentence: Annotated[bool, typer.Option("--per-sentence", help="A row for every sentence.")] = False,
+    per_file: Annotated[bool, typer.Option("--per-file", help="One row per file.")] = False,
+    per_sentence: Annotated[bool, typer.Option("--per-sentence", help="One row per sentence.")] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File for the rows: .tsv, .jsonl; - prints JSON lines.")
+        Path | None, typer.Option("--output", "-o", help="Output file for the rows: .tsv, .jsonl; - prints JSON lines.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
     format: From = None,
     column: Column = 0,
     language: Language = "en",
     contractions: Contractions = "ptb",
-    state: StartState = LOAD.state,
+    state: StartState = None,
     options: OptionsFile = None,
     vocabulary: VocabularyFile = None,
     softmax: SoftmaxFile = None,
@@ -60,25 +59,24 @@ def perplexity(
     device: Device = LOAD.device,
     threads: Threads = LOAD.threads,
     batch_tokens: BatchTokens = LOAD.batch_tokens,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it is there.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Text → perplexity with the full softmax: forward, backward, and their geometric mean.
+    """Measure the perplexity of a model on text with the full softmax: forward, backward, and their geometric mean.
 
-    A sentence counts its words and one marker in each direction. Words outside the vocabulary are scored as `<UNK>`;
-    the figures are given with and without them. Lines without a word are left out.
+    Each direction predicts the words of a sentence and one sentence marker. Words outside the vocabulary are scored as
+    `<UNK>`; figures are given with and without them. Lines without words are skipped.
     """
-    choose("--state", state, ("warm", "fresh"))
+    refuse_carry(state)
     _refuse_odds(per_file, per_sentence, output, as_json)
     rows.refuse_output(output, overwrite)
-    tokenizer = partial(sentences.tokenize, language=language, contractions=contractions)
-    found = Inputs(inputs or [], format, column, tokenizer)
+    found = Inputs(inputs or [], format, column, language, contractions)
     files = {"options": options, "vocabulary": vocabulary, "softmax": softmax}
     compute = {"precision": precision, "device": device, "threads": threads, "batch_tokens": batch_tokens}
     model = loaded(name, **files, state=state, **compute)
     taking = rows.writing(output, overwrite) if per_file or per_sentence else nullcontext(_ignore)
     with taking as write:
         total = _total(_scored(model, found), write if per_file else _ignore, write if per_sentence else _ignore)
-    about = {"model": name, "state": state, "vocabulary": len(model.vocabulary or ())}
+    about = {"model": name, "state": model.settings.state, "vocabulary": len(model.vocabulary or ())}
     if as_json:
         typer.echo(json.dumps(about | _figures(total), ensure_ascii=False))
     elif str(output) != "-":
@@ -87,11 +85,15 @@ def perplexity(
 
 def _refuse_odds(per_file: bool, per_sentence: bool, output: Path | None, as_json: bool) -> None:
     if per_file and per_sentence:
-        raise ConfigError("--per-file and --per-sentence: one of them at a time; a sentence's row names its file")
+        raise ConfigError(
+            "--per-file and --per-sentence exclude each other; the rows of --per-sentence name the file, too"
+        )
     if output is not None and not (per_file or per_sentence):
-        raise ConfigError(f"-o {output}: it takes the rows of --per-file or --per-sentence, and neither is asked for")
+        raise ConfigError(f"-o {output} requires --per-file or --per-sentence, whose rows it writes")
     if as_json and (per_file or per_sentence) and (output is None or str(output) == "-"):
-        raise ConfigError("--json prints the totals; the rows go to -o FILE, or alone to -o - as JSON lines")
+        raise ConfigError(
+            "--json prints the totals; write the rows with -o FILE, or print them as JSON lines with -o - alone"
+        )
 
 
 def _ignore(row: Row) -> None:
@@ -99,7 +101,7 @@ def _ignore(row: Row) -> None:
 
 
 def _scored(model: "Model", found: Inputs) -> "Iterator[Scored]":
-    """With progress; there must be something."""
+    """Scores with a progress bar; an input without words is refused."""
     from stelmo.lm.perplexity import scored
 
     result = None
@@ -107,7 +109,7 @@ def _scored(model: "Model", found: Inputs) -> "Iterator[Scored]":
         for result in scored(model, found, advance=advance):
             yield result
     if result is None:
-        raise DataError("the input holds no word")
+        raise DataError("the input contains no words")
 
 
 def _total(results: "Iterator[Scored]", write_file: rows.Write, write_sentence: rows.Write) -> "Tally":
@@ -144,7 +146,7 @@ def _figures(tally: "Tally") -> Row:
 
 
 def _show(total: "Tally", about: Row) -> None:
-    """The figures in a table, and what they are made of in a sentence."""
+    """The figures as a table, and one sentence on what they count."""
     both = [("forward", "forward"), ("backward", "backward"), ("combined", "geometric mean")]
     rows.show(
         [
@@ -153,7 +155,7 @@ def _show(total: "Tally", about: Row) -> None:
         ]
     )
     typer.echo(
-        f"words {total.words:,}, ends of sentences {total.sentences:,}; outside the vocabulary of "
-        f"{about['vocabulary']:,}, scored as <UNK>: {total.unknown:,} ({total.unknown / total.words:.1%}); "
+        f"{total.words:,} words, {total.sentences:,} ends of sentences; outside the vocabulary of "
+        f"{about['vocabulary']:,} words and scored as <UNK>: {total.unknown:,} ({total.unknown / total.words:.1%}); "
         f"state {about['state']}"
     )

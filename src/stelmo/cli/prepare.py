@@ -25,7 +25,7 @@ def prepare(
     inputs: Annotated[
         list[str], typer.Argument(metavar="CORPUS...", help="Text files, plain or .gz .xz .zst, and folders of them.")
     ],
-    to: Annotated[Path, typer.Option("--to", help="Folder to write.")],
+    to: Annotated[Path, typer.Option("--to", help="Output folder.")],
     format: Annotated[str | None, typer.Option("--from", help=_help("format"))] = DEFAULT.format,
     language: Annotated[str, typer.Option(help=_help("language"))] = DEFAULT.language,
     contractions: Annotated[str, typer.Option(help=_help("contractions"))] = DEFAULT.contractions,
@@ -34,12 +34,13 @@ def prepare(
     vocabulary: Annotated[str | None, typer.Option(help=_help("vocabulary"))] = DEFAULT.vocabulary,
     heldout: Annotated[float, typer.Option(help=_help("heldout"))] = DEFAULT.heldout,
     seed: Annotated[int, typer.Option(help=_help("seed"))] = DEFAULT.seed,
-    processes: Annotated[int | None, typer.Option(min=1, help="Processes; unset: one for each core.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it is there.")] = False,
+    processes: Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it exists.")] = False,
 ) -> None:
-    """Text files → vocabulary and shards to train on; the same command again goes on, or does nothing.
+    """Turn text files into a corpus to train on: a vocabulary and shards of word ids.
 
-    Blank lines are passed over; tokens <S> and </S> in the text are left out, as they are the models' own marks.
+    Run again, the same command resumes, or does nothing if the corpus is complete. Blank lines are skipped; the tokens
+    `<S>` and `</S>` are dropped, because the models use them as sentence markers.
     """
     from stelmo.corpus.prepare import prepare as run
 
@@ -54,28 +55,23 @@ def prepare(
         "seed": seed,
     }
     settings = parse(PrepareSettings, values, "prepare", ConfigError)
-    try:
-        done = run(inputs, to, settings, processes=processes or _cores(), overwrite=overwrite, progress=screen.progress)
-    except KeyboardInterrupt:
-        screen.complain("interrupted; the same command goes on where it stopped")
-        raise typer.Exit(130) from None
+    # Cores that this process is allowed to use; not every system reports them.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    done = run(inputs, to, settings, processes=processes or cores, overwrite=overwrite, progress=screen.progress)
     _report(to, done)
-
-
-def _cores() -> int:
-    """Those that this process may use, where the system can say."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _report(folder: Path, done: "Prepared") -> None:
     from stelmo.corpus.folder import describe
 
     if not done.made:
-        screen.note(f"{folder} is there already, made of the same files with the same settings; nothing to do")
+        screen.note(f"{folder} already exists, made from the same files with the same settings; nothing to do")
     for label, value in describe(done.manifest):
         typer.echo(f"{label:<14} {value}")
     if _heldout_is_large(done.manifest):
-        screen.note("much more is held out than asked for: the sentences of a line stay together, and lines are long")
+        screen.note(
+            "much more text is held out than requested: the sentences of a line stay together, and the lines are long"
+        )
 
 
 def _heldout_is_large(manifest: "Manifest") -> bool:

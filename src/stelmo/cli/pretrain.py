@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from stelmo.train.watch import Report, Watch
 
 EXAMPLE = "Example: `stelmo pretrain laptop --data corpus --to run --set time=8h`"
-STOPPED = 130
 
 
 StaticVectors = Annotated[
@@ -31,20 +30,21 @@ StaticVectors = Annotated[
 
 def _settings() -> str:
     names = ", ".join(name for name in TrainSettings.model_fields)
-    return f"One setting, again and again: {names}; lstm.cells, input.filters, vectors.steps …"
+    return f"Override one setting; repeatable: {names}; lstm.cells, input.filters, vectors.steps …"
 
 
 def pretrain(
     preset: Annotated[str, typer.Argument(help="tiny, laptop, small, medium or original (the paper's).")],
-    data: Annotated[Path, typer.Option(help="Corpus folder, as `stelmo prepare` makes it.")],
-    to: Annotated[Path, typer.Option(help="Run folder; the same command again goes on where it stopped.")],
-    settings: Annotated[Path | None, typer.Option(help="TOML file of settings, over the preset's.")] = None,
+    data: Annotated[Path, typer.Option(help="Corpus folder made by `stelmo prepare`.")],
+    to: Annotated[Path, typer.Option(help="Output folder of the run; the same command again resumes it.")],
+    settings: Annotated[Path | None, typer.Option(help="TOML file of settings that override the preset.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=_settings())] = None,
     vectors: StaticVectors = None,
 ) -> None:
-    """A corpus → a bidirectional language model.
+    """Train a bidirectional language model on a corpus.
 
-    The budget is one of epochs, tokens and time. Several processes: `torchrun --nproc-per-node 2 -m stelmo pretrain …`
+    The budget is set by one of epochs, tokens and time.
+    Several processes: `torchrun --nproc-per-node 2 -m stelmo pretrain …`
     """
     from stelmo.corpus import folder as shards
     from stelmo.train import presets
@@ -53,26 +53,24 @@ def pretrain(
     presets.plan(preset, settings, set_ or ())  # wrong settings are refused before a large corpus is opened
     corpus = shards.read(data)
     plan = presets.plan(preset, settings, set_ or (), vocabulary=len(corpus.vocabulary))
-    try:
-        with watching() as watch:
-            plan = presets.with_vectors(plan, vectors, corpus, watch.say)
-            outcome = training.pretrain(plan, corpus, to, watch)
-    except KeyboardInterrupt:  # before the first step, or for the second time
-        screen.complain("interrupted; the same command goes on from the last checkpoint")
-        raise typer.Exit(STOPPED) from None
-    _tell(outcome, to)
+    with watching() as watch:
+        plan = presets.with_vectors(plan, vectors, corpus, watch.say)
+        outcome = training.pretrain(plan, corpus, to, watch)
+    refuse_unfinished(outcome)
+    if outcome.first:
+        _report(outcome, to)
 
 
-def _tell(outcome: "Outcome", to: Path) -> None:
-    if outcome.first and outcome.finished:
-        _tell_the_end(outcome, to)
-    elif outcome.first:
-        screen.complain(f"stopped after step {outcome.step:,}; the same command goes on from there")
-    if not outcome.finished:
-        raise typer.Exit(STOPPED)
+def refuse_unfinished(outcome: "Outcome") -> None:
+    """A run that a signal stopped ends the command; only the first process of a run prints."""
+    if outcome.finished:
+        return
+    if outcome.first:
+        raise KeyboardInterrupt(f"stopped after step {outcome.step:,}")
+    raise typer.Exit(screen.INTERRUPTED)
 
 
-def _tell_the_end(outcome: "Outcome", to: Path) -> None:
+def _report(outcome: "Outcome", to: Path) -> None:
     if not outcome.worked:
         typer.echo(f"{to}: this run is finished; nothing to do")
     best = outcome.best

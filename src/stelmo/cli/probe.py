@@ -1,4 +1,4 @@
-"""`stelmo probe`: what the vectors of each layer know, found by nothing stronger than cosines and a linear map."""
+"""`stelmo probe`: what the vectors of each layer encode, measured with cosines and linear classifiers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stelmo.cli import rows, screen
-from stelmo.cli.models import LOAD, ModelName, loaded
-from stelmo.config import LoadSettings, choose, help_of
+from stelmo.cli import old_flags, rows, screen
+from stelmo.cli.models import LOAD, Device, ModelName, Overwrite, Threads, loaded
+from stelmo.config import choose
 from stelmo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,72 +20,73 @@ if TYPE_CHECKING:
 
 PROBES = ("wsd", "pos", "wic", "coarse", "scws")
 EXAMPLE = "Example: `stelmo probe wic --data polysemy/wic --vectors glove.6B.100d.txt`"
-PRINT = Path("-")  # what `rows.writing` takes for standard output
+PRINT = Path("-")  # standard output for `rows.writing`
 
 
 def probe(
-    name: Annotated[str, typer.Argument(metavar="|".join(PROBES), help="What is asked; see above.")],
-    data: Annotated[Path, typer.Option("--data", "-d", help="The folder of this probe's files.")],
+    name: Annotated[str, typer.Argument(metavar="|".join(PROBES), help="The probe; see above.")],
+    data: Annotated[Path, typer.Option("--data", "-d", help="Folder with the files of this probe.")],
     model: ModelName = None,
     layers: Annotated[
-        str | None, typer.Option(help="Such as 1,2; unset: all. Layer 0, the control, is always among them.")
+        str | None, typer.Option(help="Layers such as 1,2; default: all. Layer 0, the control, is always included.")
     ] = None,
     static: Annotated[
         list[Path] | None,
-        typer.Option("--vectors", help="Static vectors to compare with: GloVe, word2vec, a folder; may be repeated."),
+        typer.Option("--vectors", help="Static vectors to compare with: GloVe, word2vec, a folder; repeatable."),
     ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            help="Fewer sentences of SemCor (wsd), uses of a noun (coarse), pairs (wic, scws).",
+            min=1, help="At most this many SemCor sentences (wsd), uses of a noun (coarse), pairs (wic, scws)."
         ),
     ] = None,
-    tokens: Annotated[int | None, typer.Option(min=1, help="Fewer words to train on (pos).")] = None,
-    tags: Annotated[str, typer.Option(help="pos: upos, or xpos, the treebank's own (English: Penn's).")] = "upos",
-    seed: Annotated[int, typer.Option(min=0, help="pos: of the order of training.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all figures, a JSON object a row.")] = False,
-    to: Annotated[Path | None, typer.Option("--to", "-o", help="Write all figures, .tsv or .jsonl.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
-    device: Annotated[str, typer.Option(help=help_of(LoadSettings, "device"))] = LOAD.device,
-    threads: Annotated[int | None, typer.Option(help=help_of(LoadSettings, "threads"))] = LOAD.threads,
+    tokens: Annotated[int | None, typer.Option(min=1, help="pos: train on at most this many words.")] = None,
+    tags: Annotated[
+        str, typer.Option(help="pos: upos, or xpos, the tags of the treebank (Penn tags in English).")
+    ] = "upos",
+    seed: Annotated[int, typer.Option(min=0, help="pos: random seed of the training order.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all figures, one JSON object per row.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Output file for all figures: .tsv or .jsonl.")
+    ] = None,
+    overwrite: Overwrite = False,
+    device: Device = LOAD.device,
+    threads: Threads = LOAD.threads,
+    to: Annotated[Path | None, typer.Option("--to", hidden=True)] = None,
 ) -> None:
-    """What each layer knows, beside the controls: layer 0 and static vectors see no context.
+    """Measure what each layer encodes, compared with vectors without context: layer 0 and static vectors.
 
-    **wsd**  senses of Raganato's sets by the uses of SemCor, official F1 (semcor, ALL, index.sense)
+    **wsd**  word senses in Raganato's test sets, learned from SemCor, official F1 (semcor, ALL, index.sense)
 
-    **pos**  parts of speech by a linear classifier (train, dev and test .conllu)
+    **pos**  parts of speech, with a linear classifier (train, dev and test .conllu)
 
-    **wic**  the same sense in two sentences? (train and dev)
+    **wic**  whether a word has the same sense in two sentences (train and dev)
 
-    **coarse**  CoarseWSD-20: which sense of apple, bank, … (a folder for each word)
+    **coarse**  CoarseWSD-20: which sense of apple, bank, … (one folder per word)
 
-    **scws**  cosines against people's ratings, 100 ρ (ratings.txt)
+    **scws**  rank correlation of cosines with human similarity ratings, 100 ρ (ratings.txt)
     """
     choose("probe", name, PROBES)
     options = _options(name, limit, tokens, tags, seed)
-    output = _output(as_json, to)
+    output = old_flags.renamed("--to FILE", to, "--output FILE", output)
+    if as_json and output is not None:
+        raise ConfigError(f"--json prints and -o {output} writes the same figures; give one of them")
+    output = PRINT if as_json else output
     rows.refuse_output(output, overwrite)
     numbers = _numbers(layers)
     _write(name, _measured(name, data, _sources(model, numbers, static, device, threads), options), output, overwrite)
 
 
 def _options(name: str, limit: int | None, tokens: int | None, tags: str, seed: int) -> dict[str, Any]:
-    """What the probe takes; an option of another probe is refused, not passed over."""
+    """The options of this probe; those of another probe are refused, not ignored."""
     if name == "pos":
         if limit is not None:
-            raise ConfigError(f"--limit {limit}: probe pos counts words; give --tokens")
+            raise ConfigError(f"--limit {limit}: probe pos counts words; use --tokens instead")
         return {"limit": tokens, "tags": tags, "seed": seed}
     given = [flag for flag, value in (("--tokens", tokens), ("--tags", tags != "upos"), ("--seed", seed)) if value]
     if given:
-        raise ConfigError(f"{' and '.join(given)}: for probe pos alone; leave it out of probe {name}")
+        raise ConfigError(f"{' and '.join(given)}: only for probe pos; leave it out of probe {name}")
     return {"limit": limit}
-
-
-def _output(as_json: bool, to: Path | None) -> Path | None:
-    if as_json and to is not None:
-        raise ConfigError(f"--json prints and --to {to} writes the same figures; give one of them")
-    return PRINT if as_json else to
 
 
 def _numbers(layers: str | None) -> list[int] | None:
@@ -93,14 +94,14 @@ def _numbers(layers: str | None) -> list[int] | None:
         return None
     numbers = layers.split(",")
     if not all(number.strip().isdecimal() for number in numbers):
-        raise ConfigError(f"--layers {layers!r}; expected numbers with commas between them, such as 0,1,2")
+        raise ConfigError(f"--layers {layers!r}; expected numbers separated by commas, such as 0,1,2")
     return [int(number) for number in numbers]
 
 
 def _sources(
     name: str | None, layers: list[int] | None, static: Sequence[Path] | None, device: str, threads: int | None
 ) -> "list[Source]":
-    from stelmo.probes import embedding  # here, because `--help` needs no torch
+    from stelmo.probes import embedding  # imported here, because `--help` does not need torch
 
     controls = [embedding.read_static(path) for path in static or ()]
     return [embedding.of_model(loaded(name, device=device, threads=threads), layers), *controls]
@@ -122,9 +123,6 @@ def _measured(name: str, data: Path, sources: "Sequence[Source]", options: dict[
     return found
 
 
-# What is shown
-
-
 def _write(name: str, found: "Sequence[Row]", output: Path | None, overwrite: bool) -> None:
     from stelmo.probes.run import HEADLINES
 
@@ -136,7 +134,7 @@ def _write(name: str, found: "Sequence[Row]", output: Path | None, overwrite: bo
     names = dict.fromkeys(figure for row in found for figure in row.figures)
     with rows.writing(output, overwrite) as write:
         for row in found:
-            # A table has every column in every row; a JSON object says only what there is.
+            # A TSV row has every column; a JSON object has only the figures that exist.
             blank = dict.fromkeys(names, "") if output.suffix == ".tsv" else {}
             write({"probe": name, "method": row.method, "vectors": row.vectors, **(blank | row.figures)})
     if output != PRINT:

@@ -1,4 +1,4 @@
-"""Rows of named values, however many → a TSV or JSON-lines file, standard output, or a short table. Knows no verb."""
+"""Rows of named values → a TSV or JSON-lines file, standard output, or a short table."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -17,28 +17,30 @@ from stelmo.store import atomic
 
 Row = dict[str, Any]
 Write = Callable[[Row], None]
-SHOWN = 20  # rows of a table
-ENDINGS = (".tsv", ".jsonl")
+SHOWN = 20  # rows in a printed table
+EXTENSIONS = (".tsv", ".jsonl")
 
 
 def refuse_output(path: Path | None, overwrite: bool) -> None:
-    """A name no rows can go to, refused before any work."""
+    """Refuse an output that rows cannot be written to, before any work is done."""
     if path is None or str(path) == "-":
         return
-    if path.suffix not in ENDINGS:
-        raise OutputError(f"{path}: unknown ending {path.suffix!r}; expected {' or '.join(ENDINGS)}, or - to print")
+    if path.suffix not in EXTENSIONS:
+        raise OutputError(
+            f"{path}: unknown extension {path.suffix!r}; expected {' or '.join(EXTENSIONS)}, or - to print"
+        )
     atomic.refuse_existing(path, overwrite)
 
 
 @contextmanager
 def writing(path: Path | None, overwrite: bool = False) -> Iterator[Write]:
-    """What takes the rows: a file, whole or not at all; standard output for "-"; a table of the first for None."""
+    """A function that writes a row: to a file, complete or absent; "-": to standard output; None: to a short table."""
     if path is None:
         first: list[Row] = []
         yield lambda row: first.append(row) if len(first) <= SHOWN else None
         show(first[:SHOWN])
         if len(first) > SHOWN:
-            screen.note(f"only the first {SHOWN} rows are shown; -o FILE writes all")
+            screen.note(f"only the first {SHOWN} rows are shown; write all with -o FILE")
     elif str(path) == "-":
         yield lambda row: typer.echo(_json(row))
     else:
@@ -47,17 +49,17 @@ def writing(path: Path | None, overwrite: bool = False) -> Iterator[Write]:
 
 
 def show(rows: Sequence[Row]) -> None:
-    """A table under the names of the values."""
+    """Print a table whose header has the names of the values."""
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     for name, value in (rows[0] if rows else {}).items():
         table.add_column(name.replace("_", " "), justify="left" if isinstance(value, str) else "right")
     for row in rows:
-        table.add_row(*(Text(_shown(value)) for value in row.values()))  # Text: a word in brackets is no markup
+        table.add_row(*(Text(_shown(value)) for value in row.values()))  # Text: a word in brackets is not markup
     Console().print(table)
 
 
 class _Tsv:
-    """A line of names, then a line for every row."""
+    """A header line, then one line per row."""
 
     def __init__(self, file: TextIO) -> None:
         self._file, self._named = file, False

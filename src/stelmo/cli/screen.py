@@ -1,4 +1,4 @@
-"""What a person sees on the terminal: notes, complaints, progress. Knows no verb."""
+"""What the terminal shows: notes, error lines, progress. Does not depend on any command."""
 
 import sys
 import time
@@ -11,10 +11,11 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.text import Text
 
 SECONDS_BETWEEN_LINES = 10.0
+INTERRUPTED = 130  # exit code of a command that Ctrl-C or a signal stopped
 
 
 def complain(message: str) -> None:
-    """One line on the error stream; whatever a file put into the message cannot break it."""
+    """One line on standard error, whatever characters a file put into the message."""
     print(f"stelmo: {_one_line(message)}", file=sys.stderr)
 
 
@@ -33,7 +34,7 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def progress(label: str, fraction: Callable[[], float | None]) -> Iterator[Callable[[int], None]]:
-    """A function to be told of finished tokens: a bar with rate and time left on a terminal, else plain lines."""
+    """A progress callback that takes finished tokens: a bar with rate and time left on a terminal, else plain lines."""
     console = Console(stderr=True)
     meter = _Meter(fraction)
     if not console.is_terminal:
@@ -57,7 +58,7 @@ class _Meter:
         self._tokens += tokens
         rate = self._tokens / max(1e-9, time.monotonic() - self._start)
         share = self._fraction()
-        # Without a known end (a pipe) the bar swings; the rate is still right.
+        # The length of a pipe is unknown: the bar then only moves to and fro, but the rate is right.
         return {"completed": share, "total": None if share is None else 1.0, "tokens": self._tokens, "rate": rate}
 
     def line(self, label: str, tokens: int) -> None:
@@ -73,7 +74,7 @@ class _Meter:
 
 @contextmanager
 def telling() -> Iterator[Callable[[str, float, str], None]]:
-    """A function to be told what is under way, how much is done, and figures: a bar on a terminal, else some lines."""
+    """A progress callback that takes a label, the share that is done, and figures: a bar on a terminal, else lines."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines()

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stelmo.cli.models import LOAD, ModelName, StartState, loaded
-from stelmo.config import LoadSettings, ServeSettings, choose, help_of, parse
+from stelmo.cli.models import LOAD, Device, ModelName, Precision, StartState, Threads, loaded, refuse_carry
+from stelmo.config import ServeSettings, choose, help_of, parse
 from stelmo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,28 +24,27 @@ def _limit(name: str) -> Any:
 
 def serve(
     name: ModelName = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; one that others can reach requires a token.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any address that others can reach requires a token.")
+    ] = ("127.0.0.1"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 8000,
-    index: Annotated[Path | None, typer.Option(help="Index of word uses, made by `stelmo explore --index`.")] = None,
+    index: Annotated[Path | None, typer.Option(help="Index of word uses made by `stelmo index`.")] = None,
     task: Annotated[
         list[Path] | None, typer.Option(help="Run of `stelmo task` whose layer weights to show; repeatable.")
     ] = None,
     token_file: Annotated[
-        Path | None,
-        typer.Option(help="File with the token that requests must send (Authorization: Bearer …)."),
+        Path | None, typer.Option(help="File whose first line every request must send: Authorization: Bearer …")
     ] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Require no token, even if others can reach the host.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Accept requests from other machines without a token.")] = False,
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option(help="Web page that may send requests, such as https://example.org; repeatable."),
+        typer.Option(help="Origin of a web page that may send requests, such as https://example.org; repeatable."),
     ] = None,
     access_log: Annotated[str, typer.Option(help="Line per request on standard error: text, json, or off.")] = "text",
-    state: StartState = LOAD.state,
-    precision: Annotated[str, typer.Option(help=help_of(LoadSettings, "precision"))] = LOAD.precision,
-    device: Annotated[str, typer.Option(help=help_of(LoadSettings, "device"))] = LOAD.device,
-    threads: Annotated[int | None, typer.Option(help=help_of(LoadSettings, "threads"))] = LOAD.threads,
+    state: StartState = None,
+    precision: Precision = LOAD.precision,
+    device: Device = LOAD.device,
+    threads: Threads = LOAD.threads,
     body_bytes: Annotated[int, _limit("body_bytes")] = DEFAULT.body_bytes,
     body_seconds: Annotated[float, _limit("body_seconds")] = DEFAULT.body_seconds,
     header_seconds: Annotated[float, _limit("header_seconds")] = DEFAULT.header_seconds,
@@ -63,21 +62,21 @@ def serve(
     batch_wait: Annotated[float, _limit("batch_wait")] = DEFAULT.batch_wait,
     jobs: Annotated[int, _limit("jobs")] = DEFAULT.jobs,
 ) -> None:
-    """A model → an HTTP service, until Ctrl-C; docs/service.md describes its routes."""
+    """Serve a model over HTTP until Ctrl-C; docs/service.md describes the routes."""
     limits = {limit: value for limit, value in locals().items() if limit in ServeSettings.model_fields}
     settings = parse(ServeSettings, limits, "serve", ConfigError)
-    choose("--state", state, ("warm", "fresh"))
+    refuse_carry(state)
     choose("--access-log", access_log, ("text", "json", "off"))
     gate, service, app = _modules()
     secret = None if token_file is None else service.read_token(token_file)
     exposed = not service.is_loopback(host)
     if exposed and secret is None and not open_:
-        raise ConfigError(f"--host {host}: others can reach it; give --token-file, or --open to require no token")
+        raise ConfigError(f"--host {host} can be reached by others; give --token-file, or accept anybody with --open")
     model = loaded(name, state=state, precision=precision, device=device, threads=threads)
     made = app(
         model,
         settings,
-        _opened(index),
+        _index(index),
         service.read_tasks(task or ()),
         name="english" if name is None else Path(name).name,
         token=secret,
@@ -87,22 +86,22 @@ def serve(
     )
     if access_log != "off":
         service.log_to_stderr()
-    service.run(made, host, port, lambda address: typer.echo(f"serving on {address}; Ctrl-C stops it"), settings)
+    service.run(made, host, port, lambda address: typer.echo(f"serving on {address}; stop with Ctrl-C"), settings)
 
 
-def _opened(folder: Path | None) -> "Index | None":
+def _index(folder: Path | None) -> "Index | None":
     from stelmo.explore import index
 
     return None if folder is None else index.open(folder)
 
 
 def _modules() -> tuple[Any, Any, Any]:
-    """The modules of the service, which need the extra packages of `stelmo[serve]`."""
+    """The modules of the service, whose libraries are an optional extra."""
     try:
         from stelmo.serve import gate, service
         from stelmo.serve.app import app
     except ImportError as problem:
         if problem.name not in ("fastapi", "h11", "prometheus_client", "starlette", "uvicorn"):
             raise
-        raise ConfigError(f"the service needs {problem.name}; pip install 'stelmo[serve]'") from None
+        raise ConfigError(f"the service requires {problem.name}; pip install 'stelmo[serve]'") from None
     return gate, service, app

@@ -1,4 +1,4 @@
-"""Sentences with their vectors → a small table a person can read. Knows no model."""
+"""Sentences with their vectors → a small printed table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,15 +9,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-TOKENS_SHOWN = 40  # of one sentence
+TOKENS_SHOWN = 40  # per sentence
 NUMBERS_SHOWN = 4
 
 Array = NDArray[Any]
-Labelled = tuple[str, Array]  # what a row is called, and its vector
+Labelled = tuple[str, Array]  # the label of a row, and its vector
 
 
 def print_words(sentences: Sequence[tuple[Sequence[str], Array]]) -> None:
-    """Every word with the beginning of its vector and the word most like it in all that is shown."""
+    """Every word with the first numbers of its vector and the most similar word among those shown."""
     rows: list[Labelled] = []
     ends: list[int] = []
     for tokens, vectors in sentences:
@@ -33,7 +33,7 @@ def print_words(sentences: Sequence[tuple[Sequence[str], Array]]) -> None:
 
 
 def print_sentences(sentences: Sequence[tuple[Sequence[str], Array]]) -> None:
-    """Every sentence with the beginning of its vector and the sentence most like it."""
+    """Every sentence with the first numbers of its vector and the most similar other sentence."""
     rows = [(" ".join(tokens[:TOKENS_SHOWN]), vector) for tokens, vector in sentences]
     Console().print(_table("sentence", rows, [name for name, _ in rows]))
 
@@ -52,7 +52,7 @@ def _table(kind: str, rows: Sequence[Labelled], names: Sequence[str]) -> Table:
 
 
 def _nearest(vectors: Sequence[Array]) -> list[tuple[int, float]]:
-    """For each vector the position and cosine of the most similar other one; −1 where there is none."""
+    """For each vector, the position and cosine of the most similar other one; position −1: there is no other."""
     if len(vectors) < 2:
         return [(-1, 0.0)] * len(vectors)
     matrix = np.stack(vectors).astype(np.float64)

@@ -1,10 +1,10 @@
-"""`stelmo task`: one of the paper's six tasks, trained and scored, with or without ELMo; or a trained one, used."""
+"""`stelmo task`: train and score one of the paper's six tasks, with or without ELMo, or predict with a trained one."""
 
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,29 +15,29 @@ from stelmo.errors import ConfigError
 
 if TYPE_CHECKING:
     from stelmo.tasks.loop import LayersReport, StepReport, TaskProgress
-    from stelmo.tasks.reading import Skipped
     from stelmo.tasks.results import Results
 
 EXAMPLE = (
     "Example: `stelmo task ner --data wnut17 --to run --vectors glove.6B.100d.txt --seeds 3`; then "
     "`stelmo task ner --predict run news.txt`"
 )
-STOPPED = 130
 
 
 def _elmo(name: str) -> str:
-    return f"{help_of(ElmoSettings, name)}; unset: the paper's for the task."
+    return f"{help_of(ElmoSettings, name)}; default: the paper's choice for the task."
 
 
 def task(
     name: Annotated[str, typer.Argument(metavar="TASK", help="squad, snli, srl, coref, ner or sst5.")],
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="With --predict: the text to answer on.")
-    ] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="With --predict: the input file.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with train, dev and (if any) test files.")] = None,
-    to: Annotated[Path | None, typer.Option(help="Run folder; the same command resumes an interrupted run.")] = None,
-    predict: Annotated[Path | None, typer.Option(metavar="RUN", help="Use a trained task on FILE.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="With --predict: where answers go.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="Output folder of the run; the same command again resumes it.")
+    ] = None,
+    predict: Annotated[Path | None, typer.Option(metavar="RUN", help="Predict on FILE with a trained run.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="With --predict: output file; default: print.")
+    ] = None,
     size: Annotated[
         str, typer.Option(help="cpu (minutes, sampled data), workstation (up to 90 minutes a seed, all data) or paper.")
     ] = "cpu",
@@ -51,81 +51,64 @@ def task(
     vectors: Annotated[
         str, typer.Option(help="Static vectors: a GloVe or word2vec file, a folder with .npy, trained, random or none.")
     ] = "random",
-    seeds: Annotated[int, typer.Option(min=1, help="Networks to train, from seeds 0, 1, …")] = 1,
-    fraction: Annotated[float, typer.Option(help="Share of the training examples to learn from.")] = 1.0,
-    cache: Annotated[Path | None, typer.Option(help="Folder of computed layers, to share between runs.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip flawed examples, and count them.")] = False,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads; one lets two runs go side by side.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Networks to train, with random seeds 0, 1, …")] = 1,
+    fraction: Annotated[float, typer.Option(help="Share of the training examples to use.")] = 1.0,
+    cache: Annotated[Path | None, typer.Option(help="Folder of precomputed layers, to share between runs.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip malformed examples, and count them.")] = False,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads; with one, several runs can share a machine.")] = 1,
     set_: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help=f"{', '.join(TaskSettings.model_fields)}; size.hidden …; elmo.layer_norm_over …",
+            help=f"Override one setting; repeatable: {', '.join(TaskSettings.model_fields)}; size.hidden …; "
+            "elmo.layer_norm_over …",
         ),
     ] = None,
 ) -> None:
-    """Train and score one of the paper's tasks, or answer on text with a trained one."""
-    import torch
+    """Train and score one of the paper's tasks, or predict with a trained one."""
+    import torch  # imported here, because `--help` does not need it
 
-    torch.set_num_threads(threads)
-    if predict is not None:
-        _answer(name, predict, file, output, model)
-        return
-    if data is None or to is None or file is not None:
-        raise ConfigError("task: expected --data DIR --to RUN to train, or --predict RUN FILE to answer")
-    chosen = {"placement": elmo, "layers": layers, "l2": l2, "dropout": dropout, "layer_norm": layer_norm}
-    settings = {key: value for key, value in chosen.items() if value is not None} | {"finetune": finetune}
-    _train(name, size, settings, set_ or [], vectors, fraction, data, to, range(seeds), model, cache, skip_bad)
-
-
-def _train(
-    name: str,
-    size: str,
-    elmo: dict[str, Any],
-    words: list[str],
-    vectors: str,
-    fraction: float,
-    data: Path,
-    to: Path,
-    seeds: range,
-    model: str | None,
-    cache: Path | None,
-    skip_bad: bool,
-) -> None:
     from stelmo.tasks import experiment, network
     from stelmo.tasks.reading import Skipped
 
-    chosen = network.configure(name, size, elmo, words, vectors, fraction)
+    torch.set_num_threads(threads)
+    if predict is not None:
+        _predict(name, predict, file, output, model)
+        return
+    if data is None or to is None or file is not None:
+        raise ConfigError("task: expected --data DIR --to RUN to train, or --predict RUN FILE to predict")
+    chosen = {"placement": elmo, "layers": layers, "l2": l2, "dropout": dropout, "layer_norm": layer_norm}
+    settings = {key: value for key, value in chosen.items() if value is not None} | {"finetune": finetune}
+    configured = network.configure(name, size, settings, set_ or [], vectors, fraction)
     skipped = Skipped() if skip_bad else None
-    bilm = None if chosen.elmo.placement == "none" else loaded(model)
+    bilm = None if configured.elmo.placement == "none" else loaded(model)
     try:
         with watching() as progress:
-            results = experiment.run(chosen, data, to, seeds, bilm, model, cache, skipped, progress)
-    except KeyboardInterrupt:
-        results = None
-    _tell_skipped(skipped)
+            results = experiment.run(configured, data, to, range(seeds), bilm, model, cache, skipped, progress)
+    finally:
+        for reason, count in skipped.reasons.items() if skipped else ():
+            screen.note(f"skipped {count:,} examples: {reason}")
     if results is None:
-        screen.complain("stopped; the same command resumes after the last evaluation")
-        raise typer.Exit(STOPPED)
-    _tell(results, to)
+        raise KeyboardInterrupt("stopped after the last evaluation")
+    _report(results, to)
 
 
-def _answer(name: str, run: Path, file: Path | None, output: Path | None, model: str | None) -> None:
+def _predict(name: str, run: Path, file: Path | None, output: Path | None, model: str | None) -> None:
     from stelmo.tasks import saved
 
     if file is None:
-        raise ConfigError("task: --predict without a file; expected --predict RUN FILE")
+        raise ConfigError("task: --predict requires an input file; expected --predict RUN FILE")
     network = saved.read_run(run, name, model)
     if output is not None:
-        typer.echo(f"{output}: {saved.predict_file(network, file, output):,} answers")
+        typer.echo(f"{output}: {saved.predict_file(network, file, output):,} predictions")
         return
     with tempfile.TemporaryDirectory() as folder:
-        saved.predict_file(network, file, Path(folder) / "answers")
-        typer.echo((Path(folder) / "answers").read_text(encoding="utf-8"), nl=False)
+        saved.predict_file(network, file, Path(folder) / "predictions")
+        typer.echo((Path(folder) / "predictions").read_text(encoding="utf-8"), nl=False)
 
 
-def _tell(results: "Results", to: Path) -> None:
+def _report(results: "Results", to: Path) -> None:
     from stelmo.tasks.results import mean_and_deviation
 
     parts = []
@@ -138,11 +121,6 @@ def _tell(results: "Results", to: Path) -> None:
     for placement, mix in results.mixes.items():
         shares = " ".join(f"{share:.2f}" for share in mix["weights"])
         typer.echo(f"layers at the {placement}: {shares}, γ {mix['gamma']:.2f}")
-
-
-def _tell_skipped(skipped: "Skipped | None") -> None:
-    for reason, count in skipped.reasons.items() if skipped else ():
-        screen.note(f"skipped {count:,} examples: {reason}")
 
 
 @contextmanager

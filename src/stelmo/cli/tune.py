@@ -1,4 +1,4 @@
-"""`stelmo tune`: a model and text of a domain → the model at home there."""
+"""`stelmo tune`: a model and text of a domain → the model fine-tuned to that domain."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,7 +7,7 @@ import typer
 
 from stelmo.cli import rows, screen
 from stelmo.cli.models import OptionsFile, SoftmaxFile, VocabularyFile
-from stelmo.cli.pretrain import STOPPED, StaticVectors, watching
+from stelmo.cli.pretrain import StaticVectors, refuse_unfinished, watching
 from stelmo.config import CodePointInput, TrainSettings
 from stelmo.errors import ConfigError
 
@@ -19,29 +19,33 @@ _NAMES = ", ".join(TrainSettings.model_fields)
 
 
 def tune(
-    name: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file or folder, in any format stelmo knows.")],
-    data: Annotated[Path, typer.Option(help="Corpus folder, as `stelmo prepare` makes it.")],
-    to: Annotated[Path, typer.Option(help="Run folder; the same command again goes on where it stopped.")],
+    name: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Model file or folder, in any format that stelmo can read.")
+    ],
+    data: Annotated[Path, typer.Option(help="Corpus folder made by `stelmo prepare`.")],
+    to: Annotated[Path, typer.Option(help="Output folder of the run; the same command again resumes it.")],
     new_softmax: Annotated[
-        bool, typer.Option("--new-softmax", help="Learn a softmax for the corpus' own vocabulary first.")
+        bool, typer.Option("--new-softmax", help="First train a new softmax for the vocabulary of the corpus.")
     ] = False,
     hdf5: Annotated[bool, typer.Option("--hdf5", help="Also write RUN/hdf5, in the published layout.")] = False,
-    settings: Annotated[Path | None, typer.Option(help="TOML file of settings, over the defaults.")] = None,
+    settings: Annotated[Path | None, typer.Option(help="TOML file of settings that override the defaults.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=f"One setting, again and again: {_NAMES}.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help=f"Override one setting; repeatable: {_NAMES}."),
     ] = None,
     set_softmax: Annotated[
-        list[str] | None, typer.Option("--set-softmax", metavar="NAME=VALUE", help="For the softmax learned first.")
+        list[str] | None,
+        typer.Option("--set-softmax", metavar="NAME=VALUE", help="The same, for training the new softmax."),
     ] = None,
     vectors: StaticVectors = None,
     options: OptionsFile = None,
     vocabulary: VocabularyFile = None,
     softmax: SoftmaxFile = None,
 ) -> None:
-    """A model reads text of a domain once and learns from it; perplexity is told before and after.
+    """Fine-tune a model to text of a domain, one pass by default; prints the perplexity before and after.
 
-    With its softmax, the model needs a corpus of its own vocabulary: `stelmo prepare … --vocabulary vocab.txt`. Without
-    one, it first learns a softmax for the corpus' vocabulary while everything else stays as it is.
+    A model with a softmax requires a corpus of its own vocabulary: `stelmo prepare … --vocabulary vocab.txt`. For a
+    model without one, a softmax for the vocabulary of the corpus is trained first, with everything else frozen.
     """
     from stelmo.corpus import folder as shards
     from stelmo.formats import models
@@ -51,24 +55,18 @@ def tune(
     saved = models.read(name, options, vocabulary, softmax)
     if hdf5 and isinstance(saved.config.input, CodePointInput):
         raise ConfigError(
-            "--hdf5: the published layout has no code points; leave it out, `stelmo convert --to efml` does"
+            "--hdf5: a model that reads code points does not fit this layout; use `stelmo convert --format efml`"
         )
     with watching() as watch:
         tuned = tuning.tune(saved, shards.read(data), to, chosen, watch, new_softmax=new_softmax, vectors=vectors)
-    _refuse_unfinished(tuned)
+    refuse_unfinished(tuned.outcome)
     if tuned.outcome.first:
-        _tell(tuned, to)
+        _report(tuned, to)
         if hdf5:
             models.write(models.read(to / "model"), to / "hdf5", "bilm", overwrite=True)
 
 
-def _refuse_unfinished(tuned: "Tuned") -> None:
-    if not tuned.outcome.finished:
-        screen.complain(f"stopped after step {tuned.outcome.step:,}; the same command goes on from there")
-        raise typer.Exit(STOPPED)
-
-
-def _tell(tuned: "Tuned", to: Path) -> None:
+def _report(tuned: "Tuned", to: Path) -> None:
     if not tuned.outcome.worked:
         screen.note(f"{to}: this run is finished; nothing to do")
     rows.show(
@@ -79,5 +77,9 @@ def _tell(tuned: "Tuned", to: Path) -> None:
     )
     after = list(tuned.figures.values())[-1]
     if not after.step:
-        screen.note("no step made it better: the model is as it was; try a lower lr (--set lr=…) or more text")
-    typer.echo(f"{to / 'model'}: of step {after.step:,}; {after.tokens:,} held-out words and ends of sentences")
+        screen.note(
+            "no step improved the model, so it is unchanged; try a lower learning rate (--set lr=…) or more text"
+        )
+    typer.echo(
+        f"{to / 'model'}: best at step {after.step:,}; {after.tokens:,} held-out words and sentence ends were scored"
+    )

@@ -1,4 +1,4 @@
-"""`stelmo words`: a vocabulary, or a corpus → one vector for each word, in a file for gensim and readers of GloVe."""
+"""`stelmo words`: a vocabulary or a corpus → one vector per word, in a file that gensim and GloVe readers load."""
 
 from functools import partial
 from pathlib import Path
@@ -8,10 +8,20 @@ import typer
 
 from stelmo.cli import screen
 from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language
-from stelmo.cli.models import LOAD, Device, ModelName, OptionsFile, Precision, State, Threads, VocabularyFile, loaded
+from stelmo.cli.models import (
+    LOAD,
+    Device,
+    ModelName,
+    OptionsFile,
+    Overwrite,
+    Precision,
+    State,
+    Threads,
+    VocabularyFile,
+    loaded,
+)
 from stelmo.config import WordSettings, help_of, parse
 from stelmo.errors import ConfigError
-from stelmo.text import sentences
 
 if TYPE_CHECKING:
     from stelmo.jobs.words import Written
@@ -24,33 +34,32 @@ _words = partial(help_of, WordSettings)
 def words(
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="File to write: .vec (word2vec text), .txt (GloVe), .bin (word2vec)."),
+        typer.Option("--output", "-o", help="Output file: .vec (word2vec text), .txt (GloVe), .bin (word2vec)."),
     ],
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[INPUT]...", help="A corpus, - for standard input; unset: the model's vocabulary."),
+        typer.Argument(metavar="[INPUT]...", help="A corpus, - for standard input; default: the model's vocabulary."),
     ] = None,
     model: ModelName = None,
     format: From = None,
     column: Column = 0,
     language: Language = "en",
     contractions: Contractions = "ptb",
-    layer: Annotated[str | None, typer.Option(help=f"Of a corpus: {_words('layer')}; unset: mean.")] = None,
-    min_count: Annotated[int | None, typer.Option(help=f"Of a corpus: {_words('min_count')}.")] = None,
-    max_words: Annotated[int | None, typer.Option(help=f"Of a corpus: {_words('max_words')}.")] = None,
-    state: State = LOAD.state,
+    layer: Annotated[str | None, typer.Option(help=f"For a corpus: {_words('layer')}; default: mean.")] = None,
+    min_count: Annotated[int | None, typer.Option(help=f"For a corpus: {_words('min_count')}.")] = None,
+    max_words: Annotated[int | None, typer.Option(help=f"For a corpus: {_words('max_words')}.")] = None,
+    state: State = None,
     precision: Precision = LOAD.precision,
     device: Device = LOAD.device,
     threads: Threads = LOAD.threads,
     options: OptionsFile = None,
     vocabulary: VocabularyFile = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it is there.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
-    """One vector for each word: the token layer of the vocabulary, or the mean over a corpus."""
+    """Write one vector per word: layer 0 for the vocabulary, or the mean over all uses in a corpus."""
     asked = {"layer": layer, "min_count": min_count, "max_words": max_words}
     settings = _settings({name: value for name, value in asked.items() if value is not None}, inputs or [])
-    tokenizer = partial(sentences.tokenize, language=language, contractions=contractions)
-    found = Inputs(inputs, format, column, tokenizer) if inputs else None
+    found = Inputs(inputs, format, column, language, contractions) if inputs else None
     compute = {"state": state, "precision": precision, "device": device, "threads": threads}
     files = {"options": options, "vocabulary": vocabulary}
     written = _write(found, output, settings, model, compute | files, overwrite)
@@ -60,7 +69,9 @@ def words(
 def _settings(asked: dict[str, Any], inputs: list[str]) -> WordSettings:
     if asked and not inputs:
         name = f"--{next(iter(asked)).replace('_', '-')}"
-        raise ConfigError(f"{name} is of a corpus; name one, or leave {name} out for the vocabulary's token layer")
+        raise ConfigError(
+            f"{name} requires a corpus; name one, or leave {name} out to write the vocabulary's token layer"
+        )
     layer = asked.get("layer", "")
     number = {"layer": int(layer)} if layer.lstrip("-").isdecimal() else {}
     return parse(WordSettings, asked | number, "words", ConfigError)
@@ -74,7 +85,8 @@ def _write(
     options: dict[str, Any],
     overwrite: bool,
 ) -> "Written":
-    from stelmo.jobs.words import write_averages, write_vocabulary  # here, because `--help` needs no torch
+    # imported here, because `--help` does not need torch
+    from stelmo.jobs.words import write_averages, write_vocabulary
     from stelmo.store import static
 
     static.refuse_output(output, overwrite)
@@ -87,8 +99,10 @@ def _write(
 
 def _tell(written: "Written", output: Path) -> None:
     if written.unwritable:
-        screen.note(f"{written.unwritable:,} words with white space in them are left out; such a file cannot hold them")
+        screen.note(
+            f"{written.unwritable:,} words that contain white space are left out; this file format cannot store them"
+        )
     if written.late:
-        screen.note(f"{written.late:,} tokens are left out: their words came when --max-words others were in memory")
+        screen.note(f"{written.late:,} tokens are left out: their words first appeared after --max-words others")
     rare = f"; {written.rare:,} rare words left out" if written.rare else ""
     typer.echo(f"{output}: {written.words:,} words, {written.width} numbers each{rare}")

@@ -1,37 +1,70 @@
-"""AllenNLP's ELMo classes over any model in the published layout. Knows no format and no AllenNLP.
+"""AllenNLP's ELMo classes over any model in the published layout.
 
     from allennlp.modules.elmo import Elmo, batch_to_ids              ┐
-    from allennlp.modules.scalar_mix import ScalarMix                 ├─►  from stelmo.compat.allennlp import …
-    from allennlp.modules.token_embedders import ElmoTokenEmbedder    │
-    from allennlp.commands.elmo import ElmoEmbedder                   ┘
+    from allennlp.modules.scalar_mix import ScalarMix                 │
+    from allennlp.modules.token_embedders import ElmoTokenEmbedder    ├─►  from stelmo.compat.allennlp import …
+    from allennlp.commands.elmo import ElmoEmbedder                   │
+    from allennlp.common.checks import ConfigurationError             ┘
 
-By default a sentence has the same vectors in every call. `stateful=True` gives AllenNLP's own: row r of a batch goes
-on where row r of the batch before ended, the first from zeros; the memory is `.state`, `reset_states()` empties it.
+Every sentence starts from zeros, as in the first call of the original, so it has the same vectors in every call.
+`stateful=True` carries the LSTM state from batch to batch as the original does: row r of a batch continues row r of
+the previous one. `state="warm"` starts every sentence from the model's warm state.
 
 B sentences, T tokens (+2 with markers), P projection, L layers, D = 2P.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from stelmo.compat.elmo_bilm import ElmoBiLm, File, loaded
-from stelmo.compat.elmo_embedder import ElmoEmbedder
-from stelmo.engine.inputs import checked
-from stelmo.errors import ConfigError
+from stelmo.compat.elmo_bilm import _ElmoBiLm, _ElmoCharacterEncoder, remove_sentence_boundaries
+from stelmo.compat.elmo_embedder import (
+    DEFAULT_BATCH_SIZE,
+    DEFAULT_OPTIONS_FILE,
+    DEFAULT_WEIGHT_FILE,
+    ElmoEmbedder,
+    main,
+)
+from stelmo.compat.elmo_indexer import ELMoCharacterMapper, ELMoTokenCharactersIndexer, batch_to_ids
+from stelmo.compat.inputs import File
+from stelmo.errors import ConfigError, StelmoError
 from stelmo.model.mix import EPSILON
 from stelmo.model.state import State
 from stelmo.ops import reference as ops
-from stelmo.text import chars
 
-__all__ = ["Elmo", "ElmoEmbedder", "ElmoTokenEmbedder", "ScalarMix", "batch_to_ids"]
+# What the old scripts import, by the module they import it from.
+IMPORTS = {
+    "allennlp.modules.elmo": ("Elmo", "batch_to_ids", "_ElmoBiLm", "_ElmoCharacterEncoder"),
+    "allennlp.modules.scalar_mix": ("ScalarMix",),
+    "allennlp.modules.token_embedders": ("ElmoTokenEmbedder",),
+    "allennlp.commands.elmo": ("ElmoEmbedder", "DEFAULT_OPTIONS_FILE", "DEFAULT_WEIGHT_FILE", "DEFAULT_BATCH_SIZE"),
+    "allennlp.commands": ("main",),
+    "allennlp.data.token_indexers.elmo_indexer": ("ELMoTokenCharactersIndexer", "ELMoCharacterMapper"),
+    "allennlp.common.checks": ("ConfigurationError",),
+    "allennlp.nn.util": ("remove_sentence_boundaries",),
+}
 
+__all__ = [  # noqa: RUF022 (in the order of IMPORTS)
+    "Elmo",
+    "batch_to_ids",
+    "_ElmoBiLm",
+    "_ElmoCharacterEncoder",
+    "ScalarMix",
+    "ElmoTokenEmbedder",
+    "ElmoEmbedder",
+    "DEFAULT_OPTIONS_FILE",
+    "DEFAULT_WEIGHT_FILE",
+    "DEFAULT_BATCH_SIZE",
+    "main",
+    "ELMoTokenCharactersIndexer",
+    "ELMoCharacterMapper",
+    "ConfigurationError",
+    "remove_sentence_boundaries",
+]
 
-def batch_to_ids(batch: Iterable[Sequence[str]]) -> Tensor:
-    """Lists of tokens → character ids (B, T, 50), zeros past a sentence's end."""
-    return torch.from_numpy(chars.encode_sentences(checked(batch)))
+ConfigurationError = StelmoError  # whatever AllenNLP refuses by it is refused here by a kind of StelmoError
 
 
 class ScalarMix(nn.Module):
@@ -53,15 +86,15 @@ class ScalarMix(nn.Module):
         self.gamma = nn.Parameter(torch.ones(1), trainable)
 
     def forward(self, tensors: Sequence[Tensor] | Tensor, mask: Tensor | None = None) -> Tensor:
-        """Tensors of one shape (…, D) → their mix. The mask (…) is needed, and used, by the layer norm alone."""
+        """Tensors of one shape (…, D) → their mix. Only the layer norm uses the mask (…), and requires it."""
         if len(tensors) != self.mixture_size:
-            raise ConfigError(f"ScalarMix: {len(tensors)} tensors given; it was made for {self.mixture_size}")
+            raise ConfigError(f"ScalarMix: {len(tensors)} tensors; it was made for {self.mixture_size}")
         layers = tensors if isinstance(tensors, Tensor) else torch.stack(list(tensors))
         layers_L1ND = layers.reshape(len(layers), 1, -1, layers.shape[-1])
         if self.do_layer_norm:
             if mask is None:
-                raise ConfigError("ScalarMix: do_layer_norm needs the mask of real tokens")
-            layers_L1ND = ops.layer_norm(layers_L1ND, mask.reshape(1, -1), EPSILON["allennlp"])
+                raise ConfigError("ScalarMix: do_layer_norm requires the mask of real tokens")
+            layers_L1ND = ops.layer_norm(layers_L1ND, mask.reshape(1, -1).bool(), EPSILON["allennlp"])
         weights_L = torch.cat(list(self.scalar_parameters)).to(layers.dtype)
         mixed = ops.mix(layers_L1ND, weights_L, self.gamma)
         return mixed.reshape(layers.shape[1:])
@@ -71,8 +104,8 @@ class Elmo(nn.Module):
     """Character ids (B, T, 50) → {"elmo_representations": [(B, T, 2P), …], "mask": (B, T)}.
 
     Output k has its own `scalar_mix_k`; `scalar_mix_parameters` fixes all of them. With `vocab_to_cache`, ids of its
-    words (0: no word) may come as `word_inputs`, or as (B, T) in the place of the characters. `module` is somebody's
-    own biLM with `num_layers`, `get_output_dim()` and the output of AllenNLP's; gradients, cache and state are its own.
+    words (0: no word) can be passed as `word_inputs`, or as (B, T) in place of the characters. `module` is a custom
+    biLM with `num_layers`, `get_output_dim()` and AllenNLP's output; it handles gradients, cache and state itself.
     """
 
     def __init__(
@@ -89,15 +122,17 @@ class Elmo(nn.Module):
         module: nn.Module | None = None,
         *,
         stateful: bool = False,
+        state: str = "fresh",
     ) -> None:
         super().__init__()
         if module is None:
-            model = loaded(options_file, weight_file)
-            self._elmo_lstm: Any = ElmoBiLm(model, requires_grad, vocab_to_cache, stateful)
+            self._elmo_lstm: Any = _ElmoBiLm(
+                options_file, weight_file, requires_grad, vocab_to_cache, stateful=stateful, state=state
+            )
         elif options_file is None and weight_file is None:
             self._elmo_lstm = module
         else:
-            raise ConfigError("module: it takes the place of options_file and weight_file; pass None for both")
+            raise ConfigError("module: it replaces options_file and weight_file; pass None for both")
         if num_output_representations < 1 or not 0 <= dropout <= 1:
             raise ConfigError(
                 f"Elmo: {num_output_representations} representations, dropout {dropout}; expected ≥ 1, 0 … 1"
@@ -114,29 +149,37 @@ class Elmo(nn.Module):
             )
             self.add_module(f"scalar_mix_{number}", mix)
 
+    @classmethod
+    def from_params(cls, params: Any) -> "Elmo":
+        """From the settings of an AllenNLP configuration, a dictionary or `Params`."""
+        return cls(**_settings(params))
+
     def get_output_dim(self) -> int:
         return int(self._elmo_lstm.get_output_dim())
 
     @property
+    def _scalar_mixes(self) -> list[nn.Module]:
+        return [getattr(self, f"scalar_mix_{number}") for number in range(self._outputs)]
+
+    @property
     def state(self) -> State | None:
-        """The memory of a stateful module."""
+        """The LSTM state that a stateful module carries to the next batch."""
         found: State | None = self._elmo_lstm.state
         return found
 
     def reset_states(self) -> None:
-        """Forget what came before; the next batch starts from zeros."""
+        """Forget the previous batches; the next one starts from zeros."""
         self._elmo_lstm.reset_states()
 
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
-        """Axes may stand before B: (…, T, 50) → (…, T, 2P)."""
+        """More axes may come before B: (…, T, 50) → (…, T, 2P)."""
         alone = inputs.dim() == 2 and word_inputs is None
         shape = inputs.shape if alone else inputs.shape[:-1]
         flat = inputs.flatten(0, -3) if inputs.dim() > 3 else inputs
         words = None if word_inputs is None else word_inputs.flatten(0, -2)
         output = self._elmo_lstm(flat, flat if alone else words)
-        mixes = [getattr(self, f"scalar_mix_{number}") for number in range(self._outputs)]
-        mixed = [mix(output["activations"], output["mask"]) for mix in mixes]
-        mask_BT = output["mask"].bool()
+        mixed = [mix(output["activations"], output["mask"]) for mix in self._scalar_mixes]
+        mask_BT = output["mask"].long()
         mask_BT = mask_BT if self._keep_sentence_boundaries else mask_BT[:, 2:]
         return {
             "elmo_representations": [self._finished(mixed_BTD, mask_BT, shape[:-1]) for mixed_BTD in mixed],
@@ -146,7 +189,7 @@ class Elmo(nn.Module):
     def _finished(self, mixed_BTD: Tensor, mask_BT: Tensor, before: torch.Size) -> Tensor:
         """Without the markers unless they are kept, zero past the end, in the shape of the input."""
         inner_BTD = mixed_BTD if self._keep_sentence_boundaries else mixed_BTD[:, 1:-1]
-        dropped: Tensor = self._dropout(torch.where(mask_BT[:, :, None], inner_BTD, 0.0))
+        dropped: Tensor = self._dropout(torch.where(mask_BT[:, :, None] > 0, inner_BTD, 0.0))
         return dropped.reshape(*before, *dropped.shape[1:])
 
 
@@ -155,8 +198,8 @@ class ElmoTokenEmbedder(nn.Module):
 
     def __init__(
         self,
-        options_file: File = None,
-        weight_file: File = None,
+        options_file: File = DEFAULT_OPTIONS_FILE,
+        weight_file: File = DEFAULT_WEIGHT_FILE,
         do_layer_norm: bool = False,
         dropout: float = 0.5,
         requires_grad: bool = False,
@@ -165,6 +208,7 @@ class ElmoTokenEmbedder(nn.Module):
         scalar_mix_parameters: Sequence[float] | None = None,
         *,
         stateful: bool = False,
+        state: str = "fresh",
     ) -> None:
         super().__init__()
         self._elmo = Elmo(
@@ -177,10 +221,21 @@ class ElmoTokenEmbedder(nn.Module):
             vocab_to_cache,
             scalar_mix_parameters=scalar_mix_parameters,
             stateful=stateful,
+            state=state,
         )
         width = self._elmo.get_output_dim()
         self._projection = nn.Linear(width, projection_dim) if projection_dim else None
         self.output_dim = projection_dim or width
+
+    @classmethod
+    def from_params(cls, vocab: Any, params: Any) -> "ElmoTokenEmbedder":
+        """From the settings of an AllenNLP configuration; `namespace_to_cache` takes its words from the vocabulary."""
+        settings = _settings(params)
+        settings.pop("add_archive_params", None)
+        namespace = settings.pop("namespace_to_cache", None)
+        if namespace is not None:
+            settings["vocab_to_cache"] = list(vocab.get_token_to_index_vocabulary(namespace))
+        return cls(**settings)
 
     def get_output_dim(self) -> int:
         return self.output_dim
@@ -188,3 +243,10 @@ class ElmoTokenEmbedder(nn.Module):
     def forward(self, elmo_tokens: Tensor, word_inputs: Tensor | None = None) -> Tensor:
         representation: Tensor = self._elmo(elmo_tokens, word_inputs)["elmo_representations"][0]
         return representation if self._projection is None else self._projection(representation)
+
+
+def _settings(params: Any) -> dict[str, Any]:
+    """A dictionary, or AllenNLP's `Params`, without the entry that names the class."""
+    found = dict(params if isinstance(params, Mapping) else params.as_dict(quiet=True))
+    found.pop("type", None)
+    return found

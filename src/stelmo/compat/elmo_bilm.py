@@ -1,41 +1,48 @@
-"""A model → the biLM as AllenNLP's modules call it: character ids in, activations and mask out. Knows no mix.
+"""AllenNLP's `_ElmoBiLm` and `_ElmoCharacterEncoder`: character ids in, activations and mask out.
 
 B sentences, T tokens (both markers included), C characters, P projection, L layers, D = 2P.
 """
 
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
-from pathlib import Path
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from stelmo.config import CharInput
-from stelmo.embed.load import load
+from stelmo.compat.inputs import File, loaded
+from stelmo.config import CharInput, choose
 from stelmo.embed.model import Model
 from stelmo.engine import plain as engine
 from stelmo.engine.inputs import checked_ids
 from stelmo.errors import ConfigError, DataError, ModelError
+from stelmo.formats import allennlp
 from stelmo.model import state as states
 from stelmo.model.bilm import BiLM
 from stelmo.model.state import State
 from stelmo.text import chars
 
-File = str | Path | None
+OLD_NAMES = ("_token_embedder.", "_elmo_lstm.", "_word_embedding.")  # of tensors in AllenNLP's state dicts
 
 
-def loaded(options_file: File, weight_file: File, **settings: Any) -> Model:
-    for name, file in (("options_file", options_file), ("weight_file", weight_file)):
-        if file is None or "://" in str(file):
-            raise ModelError(f"{name} is {file}; nothing is downloaded here: get the file once and give its path")
-    assert weight_file is not None
-    return load(weight_file, options=options_file, **settings)
+class ElmoLstm:
+    """The LSTM state between calls, where AllenNLP keeps it: `elmo._elmo_lstm._elmo_lstm`."""
+
+    def __init__(self, stateful: bool) -> None:
+        self.stateful = stateful
+        self.state: State | None = None
+
+    def reset_states(self) -> None:
+        """Forget the previous batches; the next one starts from zeros."""
+        self.state = None
 
 
-class ElmoBiLm(nn.Module):
-    """Character ids (B, T, C) → "activations", L+1 of (B, T+2, 2P), and "mask"; <S> and </S> are put in."""
+class _ElmoBiLm(nn.Module):
+    """Character ids (B, T, C) → "activations", L+1 of (B, T+2, 2P), and "mask", with <S> and </S> added.
+
+    `requires_grad` of the parameters, at the time of a call, decides whether gradients are computed.
+    """
 
     start_h: Tensor
     start_c: Tensor
@@ -43,64 +50,97 @@ class ElmoBiLm(nn.Module):
 
     def __init__(
         self,
-        model: Model,
+        options_file: File,
+        weight_file: File,
         requires_grad: bool = False,
         vocab_to_cache: Sequence[str] | None = None,
+        *,
         stateful: bool = False,
+        state: str = "fresh",
     ) -> None:
         super().__init__()
-        if not isinstance(model.config.input, CharInput):
-            raise ModelError("the model does not read bytes, which AllenNLP's classes pass; stelmo.Elmo takes tokens")
+        self._take_over(loaded(weight_file, options_file), ElmoLstm(stateful), vocab_to_cache, state)
+        self.bilm.requires_grad_(requires_grad)
         if requires_grad and vocab_to_cache:
-            raise ConfigError("vocab_to_cache: cached words would not be trained; leave it out with requires_grad=True")
+            warnings.warn("vocab_to_cache is not used while the biLM is trained", stacklevel=2)
+
+    @classmethod
+    def of(cls, model: Model, lstm: ElmoLstm) -> "_ElmoBiLm":
+        """Around a loaded model, sharing its weights."""
+        made = cls.__new__(cls)
+        nn.Module.__init__(made)
+        made._take_over(model, lstm, None, "fresh")
+        return made
+
+    def _take_over(self, model: Model, lstm: ElmoLstm, words: Sequence[str] | None, state: str) -> None:
+        if not isinstance(model.config.input, CharInput):
+            raise ModelError(
+                "the model does not read bytes, which AllenNLP's classes pass; use stelmo.Elmo with tokens"
+            )
+        choose("state", state, ("fresh", "warm"))
+        if lstm.stateful and state == "warm":
+            raise ConfigError("stateful: the first batch starts from zeros, as in AllenNLP; leave state='warm' out")
         self.num_layers, self.max_characters = model.config.depth, model.config.input.max_characters
-        self.requires_grad, self.stateful = requires_grad, stateful
-        self.bilm: BiLM = model.bilm.requires_grad_(requires_grad)
-        self.state: State | None = None
-        start = model.start_state("warm")
+        self.bilm: BiLM = model.bilm
+        self._elmo_lstm, self._words = lstm, None if words is None else list(words)
+        start = model.start_state("warm" if state == "warm" else "fresh")
         # Not in the state dict, which old checkpoints must fit.
         self.register_buffer("start_h", start.h.clone(), persistent=False)
         self.register_buffer("start_c", start.c.clone(), persistent=False)
-        self.register_buffer("cache", _cached_vectors(model, vocab_to_cache), persistent=False)
+        self.register_buffer("cache", None, persistent=False)
+        self._fill_cache()
+        self.register_load_state_dict_post_hook(_after_loading)  # type: ignore[no-untyped-call]
 
     def get_output_dim(self) -> int:
         return self.bilm.config.width
 
+    @property
+    def state(self) -> State | None:
+        return self._elmo_lstm.state
+
+    @property
+    def stateful(self) -> bool:
+        return self._elmo_lstm.stateful
+
     def reset_states(self) -> None:
-        self.state = None
+        self._elmo_lstm.reset_states()
+
+    @property
+    def _token_embedder(self) -> "_ElmoCharacterEncoder":
+        return _ElmoCharacterEncoder.of(self.bilm)
 
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
         start = self._start(len(inputs))
-        with nullcontext() if self.requires_grad else torch.no_grad():
+        with recording(self.bilm):
             if word_inputs is not None and self._is_cached(inputs, word_inputs):
                 (layers_LBTD, end), lengths_B = self._from_cache(word_inputs, start)
             else:
                 batch = engine.batch_of_ids(checked_ids(inputs, self.max_characters))
                 (layers_LBTD, end), lengths_B = engine.layers(self.bilm, batch, start), batch.lengths_B
-        self._keep(end)
-        inside_T = torch.arange(layers_LBTD.shape[2], device=lengths_B.device)
-        return {"activations": list(layers_LBTD), "mask": inside_T < lengths_B[:, None]}
+        if self.stateful and self.state is not None:
+            self._elmo_lstm.state = states.replace(self.state, State(end.h.detach(), end.c.detach()))
+        return {"activations": list(layers_LBTD), "mask": inside(lengths_B, layers_LBTD.shape[2])}
 
     def _start(self, rows: int) -> State:
         if not self.stateful:
             return State(self.start_h, self.start_c).expand(rows)
         state = self.bilm.zero_state(0) if self.state is None else self.state
-        self.state = states.grow(state.to(self.start_h.device, self.start_h.dtype), rows)
-        return self.state.take(rows)
-
-    def _keep(self, end: State) -> None:
-        if self.stateful and self.state is not None:
-            self.state = states.replace(self.state, State(end.h.detach(), end.c.detach()))
+        grown = states.grow(state.to(self.start_h.device, self.start_h.dtype), rows)
+        self._elmo_lstm.state = grown
+        return grown.take(rows)
 
     def _is_cached(self, inputs: Tensor, word_inputs: Tensor) -> bool:
-        """Whether every word has its row; else the characters, if there are any, serve as without a cache."""
+        """Whether every word is in the cache; otherwise the characters are read, if there are any."""
+        alone = inputs is word_inputs
         if self.cache is None:
-            if inputs is not word_inputs:
+            if not alone and inputs.shape != word_inputs.shape:
                 warnings.warn("word_inputs are not used: Elmo was made without vocab_to_cache", stacklevel=5)
+            return False
+        if learns(self.bilm) and not alone:
             return False
         if bool((word_inputs < len(self.cache) - 2).all()):
             return True
-        if inputs is word_inputs:
+        if alone:
             raise DataError(
                 f"word id {int(word_inputs.max())}; vocab_to_cache has {len(self.cache) - 2} words; "
                 "pass the character ids, too"
@@ -116,8 +156,76 @@ class ElmoBiLm(nn.Module):
         index_BT[torch.arange(len(index_BT)), lengths_B + 1] = len(self.cache) - 1
         return self.bilm(self.cache[index_BT], lengths_B + 2, start), lengths_B + 2
 
+    def _fill_cache(self) -> None:
+        """Token vectors of `vocab_to_cache`, <S> and </S>."""
+        if self._words is not None:
+            words = [*self._words, chars.BEGIN_SENTENCE, chars.END_SENTENCE]
+            ids_UC = torch.from_numpy(chars.encode_words(words, self.max_characters))
+            with torch.no_grad():
+                self.cache = engine.token_vectors(self.bilm, ids_UC)
 
-def _cached_vectors(model: Model, words: Sequence[str] | None) -> Tensor | None:
-    if words is None:
-        return None
-    return torch.from_numpy(model.token_vectors([*words, chars.BEGIN_SENTENCE, chars.END_SENTENCE]))
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """AllenNLP's names → ours, before torch compares them with the module's."""
+        old = [name for name in state_dict if name.startswith(tuple(prefix + start for start in OLD_NAMES))]
+        tensors = {name.removeprefix(prefix): state_dict.pop(name) for name in old}
+        if tensors:
+            converted = allennlp.tensors(tensors, self.bilm.config, "load_state_dict")
+            state_dict |= {f"{prefix}bilm.{name}": tensor for name, tensor in converted.items()}
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def _after_loading(module: nn.Module, _: Any) -> None:
+    assert isinstance(module, _ElmoBiLm)
+    module._fill_cache()
+
+
+class _ElmoCharacterEncoder(nn.Module):
+    """Character ids (B, T, C) → "token_embedding" (B, T+2, P), the token layer without context, and "mask"."""
+
+    def __init__(self, options_file: File, weight_file: File, requires_grad: bool = False) -> None:
+        super().__init__()
+        model = loaded(weight_file, options_file)
+        self._bilm = (model.bilm,)  # a tuple: only the encoder's parameters are this module's
+        self.encoder = model.bilm.encoder.requires_grad_(requires_grad)
+        self.output_dim = model.config.lstm.projection
+
+    @classmethod
+    def of(cls, bilm: BiLM) -> "_ElmoCharacterEncoder":
+        """Around a biLM, sharing its weights."""
+        made = cls.__new__(cls)
+        nn.Module.__init__(made)
+        made._bilm, made.encoder, made.output_dim = (bilm,), bilm.encoder, bilm.config.lstm.projection
+        return made
+
+    def get_output_dim(self) -> int:
+        return self.output_dim
+
+    def forward(self, inputs: Tensor) -> dict[str, Tensor]:
+        (bilm,) = self._bilm
+        assert isinstance(bilm.config.input, CharInput)
+        batch = engine.batch_of_ids(checked_ids(inputs, bilm.config.input.max_characters))
+        with recording(self.encoder):
+            x_UP = engine.token_vectors(bilm, batch.ids_U)
+        mask_BT = inside(batch.lengths_B, batch.index_BT.shape[1]).to(x_UP.device)
+        x_BTP = x_UP[batch.index_BT.to(x_UP.device)]
+        return {"token_embedding": torch.where(mask_BT[:, :, None] > 0, x_BTP, 0.0), "mask": mask_BT}
+
+
+def remove_sentence_boundaries(tensor: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, T, D) and mask (B, T) with <S> and </S> → both without, (B, T−2, D) and (B, T−2), zeros past each end."""
+    inner = mask[:, 2:]
+    return torch.where(inner[:, :, None] > 0, tensor[:, 1:-1], 0.0), inner.long()
+
+
+def inside(lengths_B: Tensor, width: int) -> Tensor:
+    """The mask (B, width) as AllenNLP 0.9 has it: integers, 1 for a token."""
+    return (torch.arange(width, device=lengths_B.device) < lengths_B[:, None]).long()
+
+
+def learns(module: nn.Module) -> bool:
+    return any(parameter.requires_grad for parameter in module.parameters())
+
+
+def recording(module: nn.Module) -> AbstractContextManager[Any]:
+    """Gradients where a parameter asks for them; without, no memory is spent on them."""
+    return nullcontext() if learns(module) else torch.no_grad()

@@ -1,8 +1,9 @@
-"""AllenNLP's `ElmoEmbedder`: lists of tokens → arrays, a file of sentences → HDF5. Knows no network.
+"""AllenNLP's `ElmoEmbedder` and its command `allennlp elmo`: lists of tokens → arrays, a file of sentences → HDF5.
 
 B sentences, T tokens, L layers, P projection, D = 2P.
 """
 
+import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -13,17 +14,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stelmo.compat.elmo_bilm import File, loaded
-from stelmo.compat.padded import padded
-from stelmo.config import choose
-from stelmo.embed.model import all_layers
-from stelmo.engine.inputs import checked
+from stelmo.compat.elmo_bilm import ElmoLstm, _ElmoBiLm, inside
+from stelmo.compat.inputs import File, loaded, padded, sentences_of
+from stelmo.config import StatePolicy, choose
+from stelmo.embed.model import Model, all_layers
 from stelmo.errors import ConfigError, DataError
 from stelmo.model.state import State
 from stelmo.store import atomic, vectors
 from stelmo.text.formats import Sentence
 
 Array = NDArray[Any]
+_PUBLISHED = "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/2x4096_512_2048cnn_2xhighway/"
+DEFAULT_OPTIONS_FILE = f"{_PUBLISHED}elmo_2x4096_512_2048cnn_2xhighway_options.json"
+DEFAULT_WEIGHT_FILE = f"{_PUBLISHED}elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5"
 DEFAULT_BATCH_SIZE = 64
 FORMATS: dict[str, Callable[[Array], Array]] = {
     "all": lambda layers_LTD: layers_LTD,
@@ -33,35 +36,66 @@ FORMATS: dict[str, Callable[[Array], Array]] = {
 
 
 class ElmoEmbedder:
-    """Lists of tokens → arrays (3, T, 1024), or what the model's sizes are. `model` is the stelmo model behind it."""
+    """Lists of tokens → arrays (3, T, 1024), or the sizes of the model. `model` is the stelmo model inside.
+
+    A URL, such as the defaults, stands for the file of that name in the current folder.
+    """
 
     def __init__(
-        self, options_file: File = None, weight_file: File = None, cuda_device: int = -1, *, stateful: bool = False
+        self,
+        options_file: File = DEFAULT_OPTIONS_FILE,
+        weight_file: File = DEFAULT_WEIGHT_FILE,
+        cuda_device: int = -1,
+        *,
+        stateful: bool = False,
+        state: StatePolicy = "fresh",
     ) -> None:
         device = "cpu" if cuda_device < 0 else f"cuda:{cuda_device}"
-        self.model = loaded(options_file, weight_file, device=device)
-        self.cuda_device, self.stateful = cuda_device, stateful
-        self.state: State | None = None
+        self._take_over(loaded(weight_file, options_file, device=device, state=state), stateful)
+        self.cuda_device = cuda_device
+
+    @classmethod
+    def of(cls, model: Model, stateful: bool = False) -> "ElmoEmbedder":
+        """Around a loaded model, which starts sentences as its settings say."""
+        made = cls.__new__(cls)
+        made._take_over(model, stateful)
+        made.cuda_device = -1
+        return made
+
+    def _take_over(self, model: Model, stateful: bool) -> None:
+        self.model = model
+        # The module AllenNLP computes with. Here it is a view of the model, whose engine is faster.
+        self.elmo_bilm = _ElmoBiLm.of(model, ElmoLstm(stateful))
+
+    @property
+    def stateful(self) -> bool:
+        return self.elmo_bilm.stateful
+
+    @property
+    def state(self) -> State | None:
+        """The LSTM state that a stateful embedder carries to the next batch."""
+        return self.elmo_bilm.state
 
     def reset_states(self) -> None:
-        """Forget what came before; the next batch starts from zeros."""
-        self.state = None
+        """Forget the previous batches; the next one starts from zeros."""
+        self.elmo_bilm.reset_states()
 
     def embed_sentence(self, sentence: Sequence[str]) -> Array:
+        """A list of tokens, or a string, whose characters are the tokens (proteins) → (L+1, T, 2P)."""
         return self.embed_batch([sentence])[0]
 
     def embed_batch(self, batch: Iterable[Sequence[str]]) -> list[Array]:
-        """An array (L+1, T, 2P) each; of an empty sentence (L+1, 0, 2P)."""
-        found = checked(batch)
+        """One array (L+1, T, 2P) per sentence; for an empty sentence (L+1, 0, 2P)."""
+        found = sentences_of(batch)
         if not self.stateful or (len(found) == 1 and not found[0]):  # AllenNLP does not run an empty sentence alone
-            return self.model.run(found, all_layers, "warm")[0]
-        layers, self.state = self.model.carry(found, self.state)
+            return self.model.run(found, all_layers)[0]
+        layers, self.elmo_bilm._elmo_lstm.state = self.model.carry(found, self.state)
         return layers
 
     def embed_sentences(
         self, sentences: Iterable[Sequence[str]], batch_size: int = DEFAULT_BATCH_SIZE
     ) -> Iterator[Array]:
-        """One array after another, of any number of sentences."""
+        """One array after another, for any number of sentences."""
         if batch_size < 1:
             raise ConfigError(f"batch_size {batch_size}: expected at least 1")
         remaining = iter(sentences)
@@ -72,8 +106,7 @@ class ElmoEmbedder:
         """(B, L+1, T, 2P) and the mask (B, T) of ones and zeros, on the model's device."""
         arrays = self.embed_batch(batch)
         layers_BLTD = torch.from_numpy(padded(arrays))
-        lengths_B = torch.tensor([array.shape[1] for array in arrays])
-        mask_BT = (torch.arange(layers_BLTD.shape[2]) < lengths_B[:, None]).long()
+        mask_BT = inside(torch.tensor([array.shape[1] for array in arrays]), layers_BLTD.shape[2])
         return layers_BLTD.to(self.model.settings.device), mask_BT.to(self.model.settings.device)
 
     def embed_file(
@@ -85,10 +118,11 @@ class ElmoEmbedder:
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
     ) -> None:
-        """A file of one tokenised sentence a line → HDF5, one dataset a line: "all" layers, "top", or their "average".
+        """A file of one tokenised sentence per line → HDF5, whatever its name, one dataset per line.
 
-        Keys are line numbers from 0, and `sentence_to_index` leads from a sentence to its key (the last of equal ones).
-        Blank lines are refused, and so are sentences that HDF5 cannot have as a key (`use_sentence_keys`).
+        `output_format`: "all" layers, "top", or their "average". Keys are line numbers from 0, and `sentence_to_index`
+        maps a sentence to its key (the last of equal ones). With `use_sentence_keys` a key is the sentence, and a
+        slash in it makes groups: `file["and/or"]` finds it all the same. Blank lines are refused.
         """
         choose("output_format", output_format, tuple(FORMATS))
         with input_file:
@@ -113,11 +147,50 @@ def _refuse_lines(lines: Sequence[str], as_keys: bool) -> None:
         raise DataError(f"the input has blank lines at {blank[:10]} (from 0), {len(blank)} in all; remove them")
     if not as_keys:
         return
-    first: dict[str, int] = {}
+    numbers: dict[tuple[str, ...], int] = {}
     for number, line in enumerate(lines):
-        vectors.refuse_as_key(line, f"line {number} (from 0)")
-        if first.setdefault(line, number) != number:
+        path = tuple(part for part in line.split("/") if part not in ("", "."))
+        if not path or "\0" in line:
+            raise DataError(f"line {number} (from 0): HDF5 has no key {line!r:.60}; leave use_sentence_keys out")
+        if numbers.setdefault(path, number) != number:
             raise DataError(
-                f"lines {first[line]} and {number} (from 0) are the same sentence, and a key is there once; "
+                f"lines {numbers[path]} and {number} (from 0) are the same sentence, and keys are unique; "
                 "leave use_sentence_keys out"
             )
+    for path, number in numbers.items():
+        for end in range(1, len(path)):
+            if path[:end] in numbers:
+                raise DataError(
+                    f"line {number} (from 0): its key would lie inside that of line {numbers[path[:end]]}, because of "
+                    "the slash; leave use_sentence_keys out"
+                )
+
+
+def main(prog: str | None = None, subcommand_overrides: Any = None) -> None:
+    """The program `allennlp` with its one command `elmo`; arguments come from `sys.argv`."""
+    parser = argparse.ArgumentParser(prog=prog or "allennlp")
+    commands = parser.add_subparsers(dest="command", required=True)
+    elmo = commands.add_parser("elmo", description="Create word vectors using ELMo.")
+    elmo.add_argument("input_file", type=argparse.FileType("r", encoding="utf-8"), help="one tokenised sentence a line")
+    elmo.add_argument("output_file", help="HDF5 file, whatever its name; replaced if it exists")
+    layers = elmo.add_mutually_exclusive_group(required=True)
+    for name in FORMATS:
+        layers.add_argument(f"--{name}", dest="output_format", action="store_const", const=name)
+    elmo.add_argument("--options-file", default=DEFAULT_OPTIONS_FILE)
+    elmo.add_argument("--weight-file", default=DEFAULT_WEIGHT_FILE)
+    elmo.add_argument("--batch-size", type=int, default=DEFAULT_BATCH_SIZE)
+    elmo.add_argument("--cuda-device", type=int, default=-1)
+    elmo.add_argument("--forget-sentences", action="store_true")
+    elmo.add_argument("--use-sentence-keys", action="store_true")
+    elmo.add_argument("--vocab-path", help="not needed")
+    elmo.add_argument("--file-friendly-logging", action="store_true", help="not needed")
+    elmo.add_argument("--include-package", action="append", help="not needed")
+    given = parser.parse_args()
+    ElmoEmbedder(given.options_file, given.weight_file, given.cuda_device).embed_file(
+        given.input_file,
+        given.output_file,
+        given.output_format,
+        given.batch_size,
+        given.forget_sentences,
+        given.use_sentence_keys,
+    )

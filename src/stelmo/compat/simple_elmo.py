@@ -1,14 +1,12 @@
-"""`simple_elmo.ElmoModel` over any model stelmo loads. Knows no format.
+"""`simple_elmo.ElmoModel` over any model that stelmo loads.
 
-    from simple_elmo import ElmoModel   →   from stelmo.compat.simple_elmo import ElmoModel
+  from simple_elmo import ElmoModel   →   from stelmo.compat.simple_elmo import ElmoModel
 
-What differs from the original, each for the better:
-
-  vectors        the same for a sentence whatever batch or call it comes in; float32
-  averages       over a sentence's own words; the original counts the padding up to the longest sentence, too
-  substitutes    from the whole context; the original forgets the LSTM state from word to word and so sees one
-                 neighbour, needs at least a batch of sentences, and returns the last versions' candidates unsorted
-  261 or 262     n_characters may say either
+state          every sentence starts from zeros, and has the same vectors in any batch and call. The original runs the
+               first batch twice (`warmup`) and carries the state from batch to batch: `load(…, stateful=True)`
+averages       over a sentence's own words; the original counts the padding up to the longest sentence, too
+substitutes    from the whole context, best first; the original forgets the LSTM state from word to word
+261 or 262     n_characters can be either
 """
 
 from collections.abc import Sequence
@@ -18,14 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.compat.padded import padded
-from stelmo.config import StatePolicy, choose
-from stelmo.embed.load import load
+from stelmo.compat.bilm import Batcher
+from stelmo.compat.inputs import loaded, padded
+from stelmo.config import CharInput, choose
 from stelmo.embed.model import Model, Reduce, all_layers, mean_of_tokens, picking
 from stelmo.engine.inputs import checked
 from stelmo.errors import ConfigError, DataError
 from stelmo.lm import probabilities as lm
 from stelmo.text.vocabulary import Vocabulary
+
+IMPORTS = {"simple_elmo": ("ElmoModel",)}
 
 Array = NDArray[Any]
 Texts = Sequence[str | Sequence[str]]
@@ -33,28 +33,37 @@ LAYERS = ("average", "top", "all")
 
 
 class ElmoModel:
-    """Call `load` first. `warmup=True` starts every sentence in the model's warm state, False from zeros."""
+    """Call `load` first."""
 
     def __init__(self) -> None:
         self._model: Model | None = None
-        self.batch_size = 0
+        self.batch_size, self.stateful = 0, False
 
     def load(
-        self, directory: str | Path, max_batch_size: int = 32, limit: int = 100, full: bool = False, **settings: Any
-    ) -> None:
-        """A folder or file of a model. `full` asks for the softmax at once, which substitutes need.
+        self,
+        directory: str | Path,
+        max_batch_size: int = 32,
+        limit: int = 100,
+        full: bool = False,
+        *,
+        stateful: bool = False,
+        **settings: Any,
+    ) -> str:
+        """Load a model folder or file. `full` reads the softmax, which substitutes need, at once.
 
-        `limit` and `max_batch_size` are kept for their names: a word is encoded once in any case, and sentences
-        are computed together by their number of tokens.
+        `stateful` gives the original's numbers: the first batch of `max_batch_size` sentences is run twice if
+        `warmup`, and the LSTM state is carried from batch to batch. `limit` is accepted and not needed: each distinct
+        word is encoded only once.
         """
-        self._model = load(directory, batch_rows=max_batch_size, **settings)
+        self._model = loaded(directory, batch_rows=max_batch_size, **settings)
         if full:
-            _ = self._model.softmax  # read now, or refused now
-        self.batch_size = max_batch_size
+            _ = self._model.softmax  # read, or refused, now
+        self.batch_size, self.stateful = max_batch_size, stateful
+        return "The model is now loaded."
 
     @property
     def model(self) -> Model:
-        """The stelmo model behind it."""
+        """The stelmo model inside."""
         if self._model is None:
             raise ConfigError("ElmoModel: no model is loaded; call load(path) first")
         return self._model
@@ -66,6 +75,15 @@ class ElmoModel:
     @property
     def n_layers(self) -> int:
         return self.model.config.depth
+
+    @property
+    def max_chars(self) -> int:
+        reads = self.model.config.input
+        return reads.max_characters if isinstance(reads, CharInput) else 0
+
+    @property
+    def batcher(self) -> Batcher:
+        return Batcher(None, self.max_chars)
 
     @property
     def vocab(self) -> Vocabulary | None:
@@ -94,7 +112,8 @@ class ElmoModel:
 
             {"word": …, "forward": {"candidates": ids, "candidate_words": …, "logp": …}, "backward": {…}}
 
-        with the topn best first and natural logarithms to four places. A word outside the vocabulary is "<UNK>".
+        with the topn best first. `logp` are natural logarithms of probabilities, rounded to four places; a word outside
+        the vocabulary is "<UNK>".
         """
         sentences = _sentences(raw_sentences)
         found = lm.candidates(self.model, self.model.softmax, sentences, topn, markers=not nodelimiters)
@@ -104,9 +123,12 @@ class ElmoModel:
 
     def _run(self, texts: Texts, warmup: bool, reduce: Reduce, session: None) -> list[Array]:
         if session is not None:
-            raise ConfigError("session: no TensorFlow is involved; leave the argument out")
-        policy: StatePolicy = "warm" if warmup else "fresh"
-        return self.model.run(_sentences(texts), reduce, policy)[0]
+            raise ConfigError("session: TensorFlow is not used; leave the argument out")
+        sentences = _sentences(texts)
+        if not self.stateful:
+            return self.model.run(sentences, reduce)[0]
+        state = self.model.carry(sentences[: self.batch_size])[1] if warmup else None
+        return self.model.run(sentences, reduce, "carry", state)[0]
 
     def _pick(self, layers: str) -> Reduce:
         choose("layers", layers, LAYERS)
@@ -116,7 +138,7 @@ class ElmoModel:
 
 
 def _sentences(texts: Texts) -> list[Sequence[str]]:
-    """A string is split at white space; the original would take its letters for words."""
+    """A string is split at white space; the original would take its characters for words."""
     if isinstance(texts, str):
         raise DataError("a string; expected a list of sentences: [text]")
     return checked(text.split() if isinstance(text, str) else text for text in texts)

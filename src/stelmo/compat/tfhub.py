@@ -1,50 +1,73 @@
-"""The TF-Hub module `google/elmo`, called the same way, over any model stelmo loads. Knows no TensorFlow.
+"""The TF-Hub module `google/elmo`, called the same way, over any model that stelmo loads; TensorFlow is not needed.
 
-    hub.Module("https://tfhub.dev/google/elmo/3")   →   stelmo.compat.tfhub.ElmoModule("path")
+    hub.Module("https://tfhub.dev/google/elmo/3")   →   stelmo.compat.tfhub.Module("path")
+    hub.load("https://tfhub.dev/google/elmo/3")     →   stelmo.compat.tfhub.load("path")
 
-  word_emb         (b, t, P)    layer 0: the words alone
-  lstm_outputs1 …  (b, t, 2P)   one key for each LSTM layer
-  elmo             (b, t, 2P)   their weighted sum; with weights nobody trained, the mean of all layers
+  word_emb         (b, t, P)    layer 0, without context
+  lstm_outputs1 …  (b, t, 2P)   one key per LSTM layer
+  elmo             (b, t, 2P)   their weighted sum; with untrained weights, the mean of all layers
   default          (b, 2P)      the mean of `elmo` over each sentence's own tokens
 
-NumPy arrays, zeros past a sentence's end. The same sentence gives the same vectors in any batch.
+Returns NumPy arrays with zeros past a sentence's end. Every sentence starts from zeros, so it has the same vectors in
+any batch and call.
 """
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.compat.padded import padded
+from stelmo.compat.inputs import loaded, padded
 from stelmo.config import choose
-from stelmo.embed.load import load
-from stelmo.errors import ConfigError, DataError
+from stelmo.errors import DataError
+
+IMPORTS = {"tensorflow_hub": ("Module", "load")}
 
 Array = NDArray[Any]
 SIGNATURES = ("default", "tokens")
 
 
 class ElmoModule:
-    """The loaded module; `model` is the stelmo model behind it."""
+    """The loaded module; `model` is the stelmo model inside. `name` and `tags` are accepted and not used."""
 
-    def __init__(self, path: str | Path, trainable: bool = False, **settings: Any) -> None:
+    def __init__(
+        self, path: str | Path, trainable: bool = False, name: str = "module", tags: object = None, **settings: Any
+    ) -> None:
+        self.model, self.name = loaded(path, **settings), name
         if trainable:
-            raise ConfigError("trainable: the module returns arrays; to train with ELMo, stelmo.Elmo(model) is a layer")
-        self.model = load(path, **settings)
+            warnings.warn(
+                "trainable: the module returns arrays, so nothing is trained; stelmo.Elmo(model) is a trainable layer",
+                stacklevel=2,
+            )
 
     def __call__(
         self,
-        inputs: Sequence[str] | Mapping[str, Any] | None = None,
+        inputs: Any = None,
         signature: str = "default",
         as_dict: bool = False,
     ) -> dict[str, Array] | Array:
-        """Strings, or {"tokens": (b, t), "sequence_len": (b,)} → the dictionary, or its entry "default" alone."""
+        """Strings, or {"tokens": (b, t), "sequence_len": (b,)} → the dictionary, or only its entry "default".
+
+        Strings can be str or UTF-8 bytes, in lists, arrays or tensors.
+        """
         choose("signature", signature, SIGNATURES)
         sentences, length = _split(inputs) if signature == "default" else _cut(inputs)
         outputs = self._outputs(padded(self.model.layers(sentences), length), list(map(len, sentences)))
         return outputs if as_dict else outputs["default"]
+
+    @property
+    def signatures(self) -> dict[str, Callable[..., dict[str, Array]]]:
+        """As `hub.load(…)` has them: signatures["default"](texts) and ["tokens"](tokens=…, sequence_len=…)."""
+        return {name: partial(self._signature, name) for name in SIGNATURES}
+
+    def _signature(self, name: str, text: Any = None, **tokens: Any) -> dict[str, Array]:
+        outputs = self(text if name == "default" else tokens, name, as_dict=True)
+        assert isinstance(outputs, dict)
+        return outputs
 
     def _outputs(self, layers_BLTD: Array, lengths: list[int]) -> dict[str, Array]:
         outputs = {"word_emb": layers_BLTD[:, 0, :, : layers_BLTD.shape[-1] // 2]}
@@ -55,27 +78,60 @@ class ElmoModule:
         return outputs | {"elmo": elmo_BTD, "default": elmo_BTD.sum(1) / counts_B1}
 
 
+Module = ElmoModule
+
+
+def load(handle: str | Path, tags: object = None, **settings: Any) -> ElmoModule:
+    """As `hub.load`: the module, called through its `signatures`."""
+    return ElmoModule(handle, **settings)
+
+
 def _split(inputs: Any) -> tuple[list[list[str]], None]:
-    """Strings split at spaces, and nowhere else."""
-    if isinstance(inputs, str | Mapping) or inputs is None:
+    """Strings, split at spaces only."""
+    inputs = inputs.get("text") if isinstance(inputs, Mapping) else inputs
+    texts = _listed(inputs)
+    if not isinstance(texts, list):
         raise DataError(f'{type(inputs).__name__}; the signature "default" takes a list of strings')
-    texts = list(inputs)
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise DataError(f'inputs[{number}] is {text!r:.60}; expected a string, or the signature "tokens"')
-    return [[token for token in text.split(" ") if token] for text in texts], None
+    strings = [_string(text, f"inputs[{number}]") for number, text in enumerate(texts)]
+    return [[token for token in text.split(" ") if token] for text in strings], None
 
 
 def _cut(inputs: Any) -> tuple[list[list[str]], int]:
     """The rows of tokens, each cut at its own length, and their common length."""
     if not isinstance(inputs, Mapping) or not {"tokens", "sequence_len"} <= set(inputs):
         raise DataError('the signature "tokens" takes {"tokens": rows of one length, "sequence_len": their lengths}')
-    rows = [list(row) for row in inputs["tokens"]]
-    lengths = [int(length) for length in inputs["sequence_len"]]
+    rows = [_listed(row) for row in _listed(inputs["tokens"])]
+    lengths = [int(length) for length in _listed(inputs["sequence_len"])]
     width = max(map(len, rows), default=0)
     if len(rows) != len(lengths) or any(len(row) != width for row in rows):
         raise DataError(f"{len(rows)} rows of tokens, {len(lengths)} lengths; expected rows of one length, padded")
     for number, length in enumerate(lengths):
         if not 0 <= length <= width:
             raise DataError(f"sequence_len[{number}] is {length}; the rows have {width} tokens")
-    return [[str(token) for token in row[:length]] for row, length in zip(rows, lengths, strict=True)], width
+    return [
+        _strings(row[:length], number) for number, (row, length) in enumerate(zip(rows, lengths, strict=True))
+    ], width
+
+
+def _strings(row: Sequence[Any], number: int) -> list[str]:
+    return [_string(token, f"tokens[{number}][{place}]") for place, token in enumerate(row)]
+
+
+def _listed(values: Any) -> Any:
+    """A tensor, array, Series or tuple → a list; anything else as it is."""
+    values = values.numpy() if hasattr(values, "numpy") else values
+    if hasattr(values, "tolist"):
+        return values.tolist()
+    return list(values) if isinstance(values, Sequence) and not isinstance(values, str | bytes) else values
+
+
+def _string(value: Any, where: str) -> str:
+    """A string, or the text of UTF-8 bytes."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            raise DataError(f"{where} is {value!r:.60}, which is not UTF-8") from None
+    if not isinstance(value, str):
+        raise DataError(f'{where} is {value!r:.60}; expected a string (lists of tokens need the signature "tokens")')
+    return value

@@ -89,14 +89,16 @@ class Elmo(nn.Module):
     def _layers(self, sentences: Sequence[Sequence[str]] | Tensor) -> tuple[Tensor, Tensor]:
         """The layers (L+1, B, T, 2P) and lengths, both with markers."""
         start = State(self.start_h, self.start_c)
-        if not (self.trainable or isinstance(sentences, Tensor)) and start.h.device.type == "cpu":
+        # Asked at every call: a biLM can be unfrozen, or frozen, at any time.
+        learns = any(parameter.requires_grad for parameter in self.bilm.parameters())
+        if not (learns or isinstance(sentences, Tensor)) and start.h.device.type == "cpu":
             found = _some(sentences)
             start, rows = start.expand(len(found)), len(found)
             parts, _ = self.engine.run(found, lambda layers_LTD: layers_LTD, start, rows=rows, markers=True)
             layers_TBLD = torch.nn.utils.rnn.pad_sequence([part_LTD.transpose(0, 1) for part_LTD in parts])
             return layers_TBLD.permute(2, 1, 0, 3), torch.tensor([len(words) + 2 for words in found])
         batch = self._batch(sentences)
-        with nullcontext() if self.trainable else torch.no_grad():
+        with nullcontext() if learns else torch.no_grad():
             layers_LBTD, _ = plain.layers(self.bilm, batch, start.expand(len(batch.lengths_B)))
         return layers_LBTD, batch.lengths_B.to(layers_LBTD.device)
 

@@ -1,5 +1,6 @@
 """A name or path → `Model`. The one entry point to every stored model; knows no format."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -20,7 +21,7 @@ class LoadOptions(TypedDict, total=False):
     softmax: str | Path | None
     token_embeddings: str | Path | None
     prefix: str
-    state: StatePolicy
+    state: StatePolicy | None
     precision: Precision
     device: str
     threads: int | None
@@ -37,7 +38,7 @@ def load(
     softmax: str | Path | None = None,
     token_embeddings: str | Path | None = None,
     prefix: str = "",
-    state: StatePolicy = "warm",
+    state: StatePolicy | None = None,
     precision: Precision = "float32",
     device: str = "cpu",
     threads: int | None = None,
@@ -60,7 +61,8 @@ def load(
     How the model computes:
 
     - `state`: where the LSTMs start: "warm" (a fixed state of the model), "fresh" (zeros) or "carry" (each row of a
-      batch continues where it ended in the batch before, as in the 2018 releases).
+      batch continues where it ended in the batch before, as in the 2018 releases). None: warm if the model brings its
+      own warm state, otherwise fresh.
     - `precision`: "float32", "float64"; "int8" (CPU: 8-bit weights, faster for wide models, nearly the same vectors);
       "bfloat16" or "float16" (GPU: products in half precision).
     - `device`: "cpu", "cuda", "cuda:1", "mps".
@@ -70,7 +72,7 @@ def load(
     - `batch_rows`: sentences computed together under "carry", in input order.
     """
     given = {
-        "state": state,
+        **({} if state is None else {"state": state}),
         "precision": precision,
         "device": device,
         "threads": threads,
@@ -80,11 +82,16 @@ def load(
     }
     settings = parse(LoadSettings, given, "load", ConfigError)
     if path is None:
-        return Model(folder.english(), settings)
-    saved = models.read(Path(path), _path(options), _path(vocabulary), _path(softmax), prefix)
+        saved = folder.english()
+    else:
+        saved = models.read(local_path(path), _path(options), _path(vocabulary), _path(softmax), prefix)
     if token_embeddings is not None:
-        # The warm state is computed from the characters: its text may have words that the vocabulary lacks.
-        saved = bilm.with_token_embeddings(Model(saved, settings).saved(), Path(token_embeddings))
+        model = Model(saved, settings)
+        saved = model.saved()
+        if model.settings.state == "warm":
+            # The warm state is computed from the characters: its text may have words that the vocabulary lacks.
+            saved = replace(saved, start=model.start_state("warm"))
+        saved = bilm.with_token_embeddings(saved, Path(token_embeddings))
     return Model(saved, settings)
 
 
@@ -114,5 +121,20 @@ def from_pretrained(
     return load(folder, **settings)
 
 
+def local_path(name: str | Path) -> Path:
+    """A path. A URL stands for the file of the same name in the current folder: nothing is downloaded."""
+    if "://" not in str(name):
+        return Path(name)
+    base = str(name).rstrip("/").rpartition("/")[2]
+    if Path(base).suffix and Path(base).is_file():
+        return Path(base)
+    if "tfhub.dev" in str(name):
+        raise ModelError(
+            f"{name}: nothing is downloaded, and TF-Hub's files are not read; download the weights.hdf5 and "
+            "options.json of a published ELMo model once and give their path"
+        )
+    raise ModelError(f"{name}: nothing is downloaded; download this file once and give its path")
+
+
 def _path(name: str | Path | None) -> Path | None:
-    return None if name is None else Path(name)
+    return None if name is None else local_path(name)

@@ -44,6 +44,10 @@ class Model:
 
     def __init__(self, saved: SavedModel, settings: LoadSettings | None = None) -> None:
         self.settings = settings or LoadSettings()
+        self._state_was_chosen = "state" in self.settings.model_fields_set
+        if not self._state_was_chosen and saved.start is None:
+            # Unasked, a model of another language or of proteins is not warmed up with English sentences.
+            self.settings = self.settings.model_copy(update={"state": "fresh"})
         if self.settings.threads is not None:
             torch.set_num_threads(self.settings.threads)
         self.stored_dtype = str(saved.dtype).removeprefix("torch.")
@@ -106,6 +110,10 @@ class Model:
             return self.engine.run(sentences, _kept(reduce), policy)[0], None
         return self.engine.run(sentences, _kept(reduce), carried or policy, rows=self.settings.batch_rows)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the softmax, which is read again; the engine leaves its packed weights behind."""
+        return {name: value for name, value in self.__dict__.items() if name != "softmax"}
+
     def forget_words(self) -> None:
         """Compute every token vector again. Its last bit can depend on the words it is computed together with."""
         self.engine.forget_words()
@@ -115,11 +123,13 @@ class Model:
         return self.engine.start_state(policy)
 
     def warm_up(self, sentences: Sentences) -> None:
-        """Make the state after these sentences the model's warm state; `save` stores it.
+        """Make the state after these sentences the warm state of the model's own; `save` stores it.
 
-        Without this call, a few English sentences are used; a model of another kind of text deserves its own.
+        Sentences then start from it, unless the model was loaded with another `state`.
         """
         self.engine.warm_up(sentences)
+        if not self._state_was_chosen:
+            self.settings = self.engine.settings = self.settings.model_copy(update={"state": "warm"})
 
     @cached_property
     def softmax(self) -> Softmax:
@@ -149,8 +159,8 @@ class Model:
         return _array(plain.token_vectors(self.bilm, torch.from_numpy(self.engine.word_ids(words)), char_cnn))
 
     def saved(self) -> SavedModel:
-        """Everything that a model file stores, the warm state included."""
-        return replace(self._saved, start=self.start_state("warm"))
+        """Everything that a model file stores, with the warm state if the model has its own."""
+        return replace(self._saved, start=self.engine.own_warm_state)
 
     def save(
         self,

@@ -35,7 +35,8 @@ class Engine:
     ) -> None:
         self.bilm, self.word_ids, self.settings = bilm, word_ids, settings or LoadSettings()
         self.plan = planning.plan(bilm.config, sum(map(Tensor.numel, bilm.parameters())), self.settings)
-        self._warm = warm
+        self.own_warm_state = warm
+        self._borrowed: State | None = None  # the warm state of a model without its own, from a few English sentences
         self._packed: Packed | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -102,13 +103,15 @@ class Engine:
         choose("state", policy, STATES)
         if policy != "warm":
             return self.bilm.zero_state()
-        if self._warm is None:
-            self._warm = plain.warm_state(self.bilm, self.word_ids)
-        return self._warm
+        if self.own_warm_state is not None:
+            return self.own_warm_state
+        if self._borrowed is None:
+            self._borrowed = plain.warm_state(self.bilm, self.word_ids)
+        return self._borrowed
 
     def warm_up(self, sentences: Sentences) -> None:
         """Make the state after these sentences the warm state."""
         found = checked(sentences)
         if not found:
             raise DataError("warm_up: no sentences; expected a few of the kind the model was trained on")
-        self._warm = plain.warm_state(self.bilm, self.word_ids, found)
+        self.own_warm_state = plain.warm_state(self.bilm, self.word_ids, found)

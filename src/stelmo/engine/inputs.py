@@ -17,7 +17,7 @@ def checked(sentences: Sentences) -> list[Sequence[str]]:
     if isinstance(sentences, str | bytes):
         raise DataError(f"{_shown(sentences)} is a string; expected sentences as lists of tokens; {WAY_OUT}")
     try:
-        found = list(sentences)
+        found = [_listed(sentence) for sentence in sentences]
     except TypeError:
         raise DataError(f"{_shown(sentences)} is not a list of sentences; {WAY_OUT}") from None
     for number, sentence in enumerate(found):
@@ -50,6 +50,12 @@ def checked_ids(ids_BTC: Tensor, width: int) -> Tensor:
     if bool((there_BT[:, 1:] & ~there_BT[:, :-1]).any()):
         raise DataError("ids with a row of zeros inside a sentence; zeros are allowed only past a sentence's end")
     return ids_BTC.long()
+
+
+def _listed(sentence: Any) -> Any:
+    """A NumPy array or a pandas Series of tokens → a list; anything else as it is."""
+    one_axis = getattr(sentence, "ndim", None) == 1 and not isinstance(sentence, Tensor)
+    return sentence.tolist() if one_axis else sentence
 
 
 def _shown(value: object) -> str:

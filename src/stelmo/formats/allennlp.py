@@ -67,6 +67,11 @@ def read(path: Path, options: Path | None = None, prefix: str = "") -> SavedMode
     )
 
 
+def tensors(state: Mapping[str, Tensor], config: ModelConfig, where: str) -> dict[str, Tensor]:
+    """One biLM's tensors under AllenNLP's names (`_token_embedder.…`, `_elmo_lstm.…`) → under ours."""
+    return dict(_tensors(_Elmo("", state, {}, where), config))
+
+
 # The files
 
 

@@ -7,6 +7,7 @@ for the same file, kernels with a height of 1, and options of the training among
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ def read(weights: Path, options: Path, vocabulary: Path | None = None, softmax: 
     saved = assembled(config, weights, words)
     if softmax is None:
         return saved
-    return replace(saved, read_softmax=lambda: read_softmax(softmax, saved.config, words))
+    return replace(saved, read_softmax=partial(read_softmax, softmax, saved.config, words))
 
 
 def assembled(config: ModelConfig, weights: Path, words: Vocabulary | None) -> SavedModel:

@@ -238,6 +238,9 @@ def _read_dic(path: Path) -> tuple[str, ...]:
         if int(digits) in symbols:
             raise ModelError(f"{path}:{number}: id {digits} occurs twice; each symbol has its own")
         symbols[int(digits)] = symbol or IDEOGRAPHIC_SPACE
+    blank = [number for number, symbol in symbols.items() if not symbol.strip()]
+    if len(blank) == 1:  # the original strips the line and takes what is then without a symbol for U+3000
+        symbols[blank[0]] = IDEOGRAPHIC_SPACE
     gap = next((number for number in range(len(symbols)) if number not in symbols), None)
     if gap is not None:
         raise ModelError(f"{path}: no symbol has id {gap}, but there are {len(symbols)} symbols; ids have no gaps")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from stelmo.config import choose
@@ -41,7 +42,7 @@ def read(
     if vocabulary is not None and saved.vocabulary is None:
         saved = replace(saved, vocabulary=read_vocabulary(vocabulary))
     if softmax is not None:
-        saved = replace(saved, read_softmax=lambda: bilm.read_softmax(softmax, saved.config, saved.vocabulary))
+        saved = replace(saved, read_softmax=partial(bilm.read_softmax, softmax, saved.config, saved.vocabulary))
     return saved
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ def read(path: Path) -> SavedModel:
         saved = bilm.assembled(config, files[members.weights], words)
     saved = replace(saved, format=FORMAT.format("folder" if path.is_dir() else "zip"))
     name = members.softmax
-    return saved if name is None else replace(saved, read_softmax=lambda: _read_softmax(path, name, saved))
+    return saved if name is None else replace(saved, read_softmax=partial(_read_softmax, path, name, saved))
 
 
 def _read_softmax(path: Path, name: str, saved: SavedModel) -> Softmax:

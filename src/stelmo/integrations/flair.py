@@ -1,4 +1,4 @@
-"""A model → flair's word embeddings, in place of its `ELMoEmbeddings`. Knows no maths."""
+"""A model → flair's word embeddings, in place of its `ELMoEmbeddings`."""
 
 import tempfile
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ MODES: dict[str, Reduce] = {
 class StelmoEmbeddings(TokenEmbeddings):
     """The vectors of flair's own tokens. Modes, as in the old class: all (the layers end to end), top, average.
 
-    The model: a path, a loaded model, or None for the one that comes with stelmo; settings are those of `stelmo.load`.
+    The model: a path, a loaded model, or None for the one bundled with stelmo; settings are those of `stelmo.load`.
     """
 
     def __init__(self, model: Model | str | Path | None = None, embedding_mode: str = "all", **settings: Any) -> None:
@@ -48,7 +48,7 @@ class StelmoEmbeddings(TokenEmbeddings):
             raise ConfigError("flair: under state 'carry' a sentence depends on all before it; choose warm or fresh")
         self.embedding_mode = embedding_mode
         self.name = f"stelmo-{self.model.saved().fingerprint()[:8]}-{self.model.settings.state}-{embedding_mode}"
-        self.static_embeddings = True  # the model does not learn along, so flair may keep the vectors
+        self.static_embeddings = True  # the model is not trained, so flair can cache the vectors
         super().__init__()
 
     @property
@@ -64,7 +64,7 @@ class StelmoEmbeddings(TokenEmbeddings):
                 token.set_embedding(self.name, vector_D)
 
     def to_params(self) -> dict[str, Any]:
-        """The model itself, so that a tagger's file is complete; without the softmax, which has no use here."""
+        """The model itself, so that a tagger's file is complete; without the softmax, which is not used."""
         with tempfile.TemporaryDirectory() as room:
             folder = Path(room) / "model"
             models.write(replace(self.model.saved(), read_softmax=None), folder)

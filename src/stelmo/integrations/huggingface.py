@@ -1,4 +1,4 @@
-"""A model → Hugging Face's `AutoModel` and back: the same folder serves both. Knows no maths.
+"""A model → Hugging Face's `AutoModel` and back: the same folder works for both.
 
 B sentences, T tokens, C characters of a word, L layers, N tokens of a batch, D width of a vector.
 """
@@ -31,7 +31,7 @@ try:
     from transformers import AutoConfig, AutoModel, BatchEncoding, PretrainedConfig, PreTrainedModel
     from transformers.modeling_outputs import BaseModelOutput
 except ImportError:
-    raise ConfigError("AutoModel needs transformers; pip install 'stelmo[huggingface]'") from None
+    raise ConfigError("AutoModel requires transformers; pip install 'stelmo[huggingface]'") from None
 
 TOKENIZER = "stelmo_tokenizer.json"
 OTHER_FILES = ("vocabulary", "alphabet", "softmax")  # of a stelmo folder; a model that reads bytes does without
@@ -41,12 +41,12 @@ UTF_32 = "utf-32-le"
 
 class StelmoConfig(PretrainedConfig):
     """Our manifest among the keys of transformers: `model` is the architecture as `stelmo.config.ModelConfig` has it,
-    `state` where every sentence starts (warm or fresh)."""
+    `state` where every sentence starts (warm or fresh; None: warm if the model has a warm state of its own)."""
 
     model_type = "stelmo"
 
-    def __init__(self, model: Mapping[str, Any] | None = None, state: str = "warm", **rest: Any) -> None:
-        choose("state", state, ("warm", "fresh"))
+    def __init__(self, model: Mapping[str, Any] | None = None, state: str | None = None, **rest: Any) -> None:
+        choose("state", state, (None, "warm", "fresh"))
         self.stelmo = folder.VERSION
         self.model = None if model is None else dict(model)
         self.state = state
@@ -88,33 +88,35 @@ class StelmoModel(PreTrainedModel):
         self.bilm = BiLM(config.architecture)
         self._engine: Engine | None = None
         self.start = _Start(self.bilm.zero_state())
+        self._borrowed: State | None = None  # the warm state of a model without its own, from a few English sentences
         self.post_init()
 
     @classmethod
     def of(cls, model: Model, state: str | None = None) -> "StelmoModel":
-        """The same weights, not copied, and frozen as they are there."""
+        """Around a loaded model: the weights are shared, not copied, and stay frozen."""
         if model.settings.precision not in ("float32", "float64"):
             raise ConfigError(f"AutoModel: precision {model.settings.precision} is stelmo's own; load it as float32")
         config = StelmoConfig(_reading_bytes(model.config).model_dump(), state or model.settings.state)
         with torch.device("meta"):
             made = cls(config)
         made.bilm = model.bilm
-        made.start = _Start(model.start_state("warm"))
+        own, zeros = model.saved().start, model.bilm.zero_state()
+        made.start = _Start(State(zeros.h * torch.nan, zeros.c * torch.nan) if own is None else own)
         made.eval()
         return made
 
     @classmethod
     def from_pretrained(cls, name: Any, *arguments: Any, **options: Any) -> Any:
-        """As everywhere in transformers; numbers stored in half precision are computed in float32 unless told."""
+        """As in transformers, but weights stored in half precision are converted to float32 unless `dtype` is given."""
         if not {"dtype", "torch_dtype"} & options.keys():
             options["dtype"] = torch.float32
         return super().from_pretrained(name, *arguments, **options)
 
     def save_pretrained(self, save_directory: Any, *arguments: Any, **options: Any) -> None:
         """A folder for `AutoModel.from_pretrained`, and for `stelmo.load`."""
-        self._warm()
         tensors = options.pop("state_dict", None) or self.state_dict()
-        named = {name.removeprefix("bilm."): tensor for name, tensor in tensors.items()}
+        kept = (name for name in tensors if self._has_start() or not name.startswith("start."))
+        named = {name.removeprefix("bilm."): tensors[name] for name in kept}
         super().save_pretrained(save_directory, *arguments, state_dict=named, **options)
 
     def forward(
@@ -167,16 +169,18 @@ class StelmoModel(PreTrainedModel):
         return filled_LBTD
 
     def _start_row(self) -> State:
-        return self._warm() if self.config.state == "warm" else self.bilm.zero_state()
+        own = self._has_start()
+        if (self.config.state or ("warm" if own else "fresh")) == "fresh":
+            return self.bilm.zero_state()
+        if own:
+            return State(self.start.h, self.start.c)
+        if self._borrowed is None:
+            with torch.no_grad():
+                self._borrowed = plain.warm_state(self.bilm, word_ids(self.config.architecture, None))
+        return self._borrowed
 
-    @torch.no_grad()
-    def _warm(self) -> State:
-        """The stored start state; computed where the file has none."""
-        if bool(self.start.h.isnan().any()):
-            found = plain.warm_state(self.bilm, word_ids(self.config.architecture, None))
-            self.start.h.copy_(found.h)
-            self.start.c.copy_(found.c)
-        return State(self.start.h, self.start.c)
+    def _has_start(self) -> bool:
+        return not bool(self.start.h.isnan().any())
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -188,7 +192,7 @@ class StelmoModel(PreTrainedModel):
 
 
 class _Start(nn.Module):
-    """The state that `warm` begins from, under its names in the file; not a number where it is not known."""
+    """The state that `warm` begins from, under its names in the file; NaN if the model has none of its own."""
 
     h: Tensor
     c: Tensor
@@ -210,7 +214,7 @@ class StelmoTokenizer:
     def __call__(
         self, texts: str | Sequence[str | Sequence[str]], padding: bool = True, return_tensors: str = "pt"
     ) -> Any:
-        """PyTorch tensors, padded to the longest: the two options are there for code that passes them."""
+        """PyTorch tensors, padded to the longest; the two options exist for code that passes them."""
         choose("padding", padding, (True,))
         choose("return_tensors", return_tensors, ("pt",))
         rows = [self.tokens(text) for text in ([texts] if isinstance(texts, str) else texts)]
@@ -229,7 +233,7 @@ class StelmoTokenizer:
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, **settings: Any) -> "StelmoTokenizer":
-        """As it was saved; of a folder without a tokenizer, as the model there needs it."""
+        """As it was saved; for a folder without a tokenizer, as its model requires."""
         path = Path(folder) / TOKENIZER
         if not path.is_file():
             return cls(AutoConfig.from_pretrained(folder).max_characters, **settings)
@@ -251,7 +255,7 @@ def _encoded(rows: Sequence[Sequence[str]], width: int) -> NDArray[np.int64]:
 
 
 def _keys(ids_BTC: Tensor) -> Iterator[list[str]]:
-    """The engine knows words by strings: here a word is the string of its ids, one character each."""
+    """The engine identifies words by strings: here, the string of the word's ids, one character each."""
     lengths = (ids_BTC > 0).any(-1).sum(1).tolist()
     width = ids_BTC.shape[2]
     for row_TC, length in zip(ids_BTC.numpy().astype("<u4"), lengths, strict=True):

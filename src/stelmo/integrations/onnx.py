@@ -1,4 +1,4 @@
-"""A model → one ONNX file that turns character ids into all layers. Knows no torch at run time, and no text.
+"""A model → one ONNX file that turns character ids into all layers; torch is not needed to run it.
 
 The graph is written node by node: ONNX's own LSTM has no projection, and torch exports loops by private means alone.
 
@@ -50,12 +50,12 @@ def modules() -> Any:
     try:
         import onnx
     except ImportError:
-        raise ConfigError("an ONNX file needs onnx; pip install 'stelmo[onnx]'") from None
+        raise ConfigError("an ONNX file requires onnx; pip install 'stelmo[onnx]'") from None
     return onnx
 
 
 def _refuse_options(model: Model, policy: str) -> None:
-    """What the graph cannot do as asked, by the option's name."""
+    """Refuse what the graph cannot do, naming the option."""
     reads = model.config.input
     if not isinstance(reads, CharInput):
         found = "code points" if isinstance(reads, CodePointInput) else "word ids (of its own, or of token_embeddings)"
@@ -71,7 +71,7 @@ def _refuse_options(model: Model, policy: str) -> None:
 
 
 class _Graph:
-    """Nodes and constants under way; a value is known by its name."""
+    """The nodes and constants of a graph under construction; values are referred to by name."""
 
     def __init__(self, onnx: Any, prefix: str = "") -> None:
         self.onnx, self._prefix = onnx, prefix
@@ -79,7 +79,7 @@ class _Graph:
         self.constants: list[Any] = []
 
     def __call__(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """A node of one output."""
+        """Add a node with one output."""
         return self.several(kind, 1, *inputs, **attributes)[0]
 
     def several(self, kind: str, outputs: int, *inputs: str, **attributes: Any) -> list[str]:
@@ -135,7 +135,7 @@ def _layers(graph: _Graph, bilm: BiLM, start: State) -> str:
 
 
 def _reversed(graph: _Graph, x_SBP: str, lengths_B: str) -> str:
-    """Each row turned around within its own length."""
+    """Each row reversed within its own length."""
     return graph("ReverseSequence", x_SBP, lengths_B, time_axis=0, batch_axis=1)
 
 
@@ -156,7 +156,7 @@ def _with_markers(graph: _Graph, bilm: BiLM, lengths_B: str) -> str:
 
 
 def _token_layer(graph: _Graph, bilm: BiLM, ids_SBC: str) -> str:
-    """Character ids → (S, B, P). A word that comes again, and padding, is computed once."""
+    """Character ids → (S, B, P). Repeated words, and padding, are computed once."""
     ids_UC, _, word_N = graph.several("Unique", 3, graph("Flatten", ids_SBC, axis=2), axis=0)
     x_NP = graph("Gather", _words(graph, bilm, ids_UC), word_N)
     rows_SB = graph("Slice", graph("Shape", ids_SBC), graph.constant([0]), graph.constant([2]))
@@ -190,7 +190,7 @@ def _highway(graph: _Graph, x: str, weights: Highway) -> str:
 
 
 def _direction(graph: _Graph, bilm: BiLM, side: int, x_SBP: str, start: State) -> list[str]:
-    """One direction in its reading order → the output (S, B, P) of every layer; past a row's end it means nothing."""
+    """One direction in its reading order → the output (S, B, P) of every layer; undefined past a row's end."""
     layers = (bilm.lstm_forward, bilm.lstm_backward)[side]
     stack = ResidualStack(x_SBP, len(layers), bilm.config.lstm.skip, partial(graph, "Add"))
     for depth, x_SBP in stack:
@@ -202,7 +202,7 @@ def _direction(graph: _Graph, bilm: BiLM, side: int, x_SBP: str, start: State) -
 
 
 def _lstm(graph: _Graph, layer: ProjectedLstm, x_SBP: str, start: State, name: str) -> str:
-    """The input's half of all gates at once, then step by step."""
+    """The input's half of all gates in one product, then the steps one by one."""
     width = start.h.shape[1]
     bias_G = layer.bias.clone()
     cells = len(bias_G) // 4

@@ -1,7 +1,7 @@
-"""Sentences, or a Ray dataset → a folder of Parquet files, computed by the workers of a Ray cluster. Knows no maths.
+"""Sentences, or a Ray dataset → a folder of Parquet files, computed by the workers of a Ray cluster.
 
-The driver cuts the text into blocks as `stelmo embed` does and leaves them in a folder that all machines share; an
-actor with a model of its own takes block after block. What is finished is skipped when the same call comes again.
+The driver cuts the text into blocks as `stelmo embed` does and stores them in a folder that all machines share; each
+actor loads a model and takes block after block. The same call again skips finished blocks.
 """
 
 import json
@@ -36,7 +36,7 @@ OBJECT_STORE = 128 * 2**20  # bytes, of a local cluster: only numbers of blocks 
 
 
 def embed(dataset: Any, output: str | Path, *, column: str | None = None, **options: Any) -> Any:
-    """A Ray dataset → the dataset of its vectors, a row for each sentence, kept in the folder `output`.
+    """A Ray dataset → the dataset of its vectors, one row per sentence, stored in the folder `output`.
 
     `column` holds raw text or tokens; unset, it is `tokens`, else `text`. `language` and `contractions` are of raw
     text; all else is of `embed_sentences`.
@@ -58,7 +58,7 @@ def embed_sentences(
     say: Callable[[str], None] = warnings.warn,
     **options: Any,
 ) -> int:
-    """The vectors of all sentences in a folder of Parquet files; says how many there were.
+    """Write the vectors of all sentences to a folder of Parquet files; returns the number of sentences.
 
     Runs on the cluster Ray is connected to (see `cluster`). A worker is a process with `threads` threads (1) and a
     model; unset, there are as many as the cluster has cores for. Options are those of `stelmo.load` and of the output
@@ -89,7 +89,7 @@ def embed_sentences(
 
 @contextmanager
 def cluster(address: str = LOCAL, cores: int | None = None) -> Iterator[None]:
-    """Connected to the cluster at the address, or to one started here, of all cores or so many, and then ended."""
+    """Connect to the cluster at the address, or start a local one (`cores` of it, or all) and stop it at the end."""
     ray = modules()
     options: dict[str, Any] = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
     if address == LOCAL:
@@ -110,13 +110,13 @@ def modules() -> Any:
         import ray
         import ray.data
     except ImportError:
-        raise ConfigError("a cluster needs Ray; pip install 'stelmo[ray]'") from None
-    logging.getLogger("ray.data").setLevel(logging.ERROR)  # it tells of every step
+        raise ConfigError("a cluster requires Ray; pip install 'stelmo[ray]'") from None
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # it logs every step
     return ray
 
 
 def _refuse_silent(address: str) -> None:
-    """Asked in a process of its own, which can be ended: Ray's own waiting cannot."""
+    """Checked in a separate process, which can be killed; Ray's own waiting cannot be interrupted."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
         if port.isdigit():
@@ -139,7 +139,7 @@ def _reason(problem: Exception) -> str:
 
 
 def _of_dataset(dataset: Any, column: str | None, tokenizer: formats.Tokenizer) -> Iterator[Sentence]:
-    """Tokenised on the cluster, collected here in the order of the rows."""
+    """Tokenised on the cluster, collected in row order."""
     name = parquet.text_column(list(dataset.schema().names), "dataset", column)
     split = dataset.map_batches(_split, fn_args=(name, tokenizer), batch_format="pyarrow")
     split.context.execution_options.preserve_order = True
@@ -156,7 +156,7 @@ def _split(batch: Any, column: str, tokenizer: formats.Tokenizer) -> dict[str, l
 
 
 def _split_one(value: object, tokenizer: formats.Tokenizer) -> list[list[str]] | str:
-    """The sentences, or what is wrong with the value: Ray would wrap an exception in its own."""
+    """The sentences, or an error message: Ray would wrap an exception in its own."""
     try:
         return formats.of_value(value, "", tokenizer)
     except DataError as problem:
@@ -170,7 +170,7 @@ def _worker(
 
 
 class _Actor:
-    """Answers a block's number with what was done, or with the user's mistake and its kind."""
+    """Takes a block's number; returns what was done, or the user's mistake and its class."""
 
     def __init__(self, make: Callable[[], shared_folder.Worker]) -> None:
         self._make = make
@@ -191,7 +191,7 @@ class _Actor:
 def _computed(
     numbers: list[int], make: Callable[[], shared_folder.Worker], workers: int | None, threads: int, device: str
 ) -> Iterator[shared_folder.Done]:
-    """Blocks as they are finished. Ray starts a lost worker anew and gives it the block again."""
+    """Blocks as they finish. Ray restarts a lost worker and gives it the block again."""
     if not numbers:
         return
     ray = modules()
@@ -210,7 +210,7 @@ def _computed(
             yield _done(json.loads(row["answer"]))
     except ray.exceptions.RayError as problem:
         reason = str(problem).strip().rpartition("\n")[2]
-        raise ConfigError(f"a Ray worker failed: {reason:.300}; the same command goes on where it stopped") from problem
+        raise ConfigError(f"a Ray worker failed: {reason:.300}; run the same command again to resume") from problem
 
 
 def _done(answer: list[Any]) -> shared_folder.Done:
@@ -221,5 +221,5 @@ def _done(answer: list[Any]) -> shared_folder.Done:
 
 
 def _absolute(name: str | Path | None) -> str | None:
-    """As workers, who start in other folders, find it."""
+    """The path as workers, which start in other folders, can find it."""
     return None if name is None else str(Path(name).absolute())

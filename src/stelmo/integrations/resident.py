@@ -1,4 +1,4 @@
-"""A model's name → the model, read once in a process and shared by all who ask. Knows no foreign library.
+"""A model's name → the model, read once per process and shared by all callers.
 
 What other libraries copy, pickle and send to workers is the name and the fingerprint, never the weights.
 """
@@ -6,17 +6,17 @@ What other libraries copy, pickle and send to workers is the name and the finger
 from functools import lru_cache
 from pathlib import Path
 from threading import RLock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stelmo.config import LoadSettings
 from stelmo.embed.load import load
 from stelmo.embed.model import Array, Model, Reduce, Sentences
 from stelmo.errors import ConfigError, ModelError
 
-KEPT = 2  # models in memory; the one unused for longest goes
+KEPT = 2  # models in memory; the least recently used is dropped
 
 _Stamp = tuple[tuple[str, int, int], ...]
-_lock = RLock()  # a model's word cache is not made for two threads
+_lock = RLock()  # a model's word cache is not thread-safe
 
 
 class Resident(NamedTuple):
@@ -34,7 +34,7 @@ def get(name: object, settings: LoadSettings, fingerprint: str | None = None) ->
         raise ConfigError("state: under 'carry' a sentence depends on all before it; choose warm or fresh")
     path = absolute(name)
     with _lock:
-        found = _read(path, _stamp(path), settings)
+        found = _read(path, _stamp(path), tuple(settings.model_dump(exclude_unset=True).items()))
     if fingerprint not in (None, found.fingerprint):
         raise ModelError(
             f"{path or 'the bundled model'}: other weights (fingerprint {found.fingerprint[:8]}) than before "
@@ -44,20 +44,20 @@ def get(name: object, settings: LoadSettings, fingerprint: str | None = None) ->
 
 
 def absolute(name: object) -> str | None:
-    """As it is found from any folder."""
+    """The path as it is found from any working directory."""
     if name is None or isinstance(name, str | Path):
         return None if name is None else str(Path(name).absolute())
     raise ConfigError(f"model: {type(name).__name__} found; expected a path, so save it first: model.save('my-model')")
 
 
 @lru_cache(maxsize=KEPT)
-def _read(path: str | None, stamp: _Stamp, settings: LoadSettings) -> Resident:
-    model = load(path, **settings.model_dump())
+def _read(path: str | None, stamp: _Stamp, settings: tuple[tuple[str, Any], ...]) -> Resident:
+    model = load(path, **dict(settings))
     return Resident(model, model.saved().fingerprint())
 
 
 def _stamp(path: str | None) -> _Stamp:
-    """Changes when the files do, so that a model written anew is read anew."""
+    """Changes when the files do, so that a changed model is read again."""
     if path is None or not Path(path).exists():
         return ()
     files = sorted(Path(path).iterdir()) if Path(path).is_dir() else [Path(path)]

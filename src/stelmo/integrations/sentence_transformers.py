@@ -1,4 +1,4 @@
-"""A model → the first module of a `SentenceTransformer`. Knows no maths."""
+"""A model → the first module of a `SentenceTransformer`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,11 +16,11 @@ from stelmo.integrations.huggingface import StelmoModel, StelmoTokenizer
 try:
     from sentence_transformers.base.modules import InputModule
 except ImportError:
-    raise ConfigError("SentenceTransformer needs its library; pip install 'stelmo[sentence-transformers]'") from None
+    raise ConfigError("SentenceTransformer requires its library; pip install 'stelmo[sentence-transformers]'") from None
 
 
 class StelmoTransformer(InputModule):
-    """Texts → `token_embeddings` of one layer (`mean` of all, `top`, or a number), for a pooling module behind it.
+    """Texts → `token_embeddings` of one layer (`mean` of all, `top`, or a number), for a pooling module that follows.
 
     The model: a `stelmo.load` model, a `StelmoModel`, a path, or None for the one that comes with stelmo.
     """

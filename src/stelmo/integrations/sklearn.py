@@ -1,4 +1,4 @@
-"""Texts or lists of tokens → one vector each, as a scikit-learn transformer. Knows no model file.
+"""Texts or lists of tokens → one vector each, as a scikit-learn transformer.
 
 N texts, S sentences of one, T tokens, L layers, D width.
 """
@@ -22,7 +22,7 @@ try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     from sklearn.utils.validation import check_is_fitted
 except ImportError:
-    raise ConfigError("ElmoVectorizer needs scikit-learn; pip install 'stelmo[sklearn]'") from None
+    raise ConfigError("ElmoVectorizer requires scikit-learn; pip install 'stelmo[sklearn]'") from None
 
 TOGETHER = 4096  # texts whose sentences are in memory at a time
 
@@ -43,7 +43,7 @@ POOLINGS = {
 class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Texts → (N, D): the vectors of a text's tokens, pooled. A text without a token has zeros.
 
-    model      path of a model; None: the one that comes with stelmo
+    model      path of a model; None: the one bundled with stelmo
     pooling    mean, max, first or last, over all tokens of a text
     layer      mean, top, a number, or a weight for each layer
     tokenizer  text → sentences of tokens, or the tokens of one; None: `stelmo.tokenize`. A list of tokens, one
@@ -59,7 +59,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         pooling: str = "mean",
         layer: Any = "mean",
         tokenizer: Callable[[str], Any] | None = None,
-        state: str = "warm",
+        state: str | None = None,
         precision: str = "float32",
         device: str = "cpu",
         threads: int | None = None,
@@ -74,7 +74,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.threads = threads
 
     def fit(self, X: Iterable[Any], y: object = None) -> "ElmoVectorizer":
-        """Learns nothing of the texts: settings are checked and the model's fingerprint is kept."""
+        """Checks the settings and stores the model's fingerprint; nothing is learned from the texts."""
         _refuse_shape(X)
         found = self._resident(None)
         self._reduce(found.model.config.depth)
@@ -107,7 +107,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _resident(self, fingerprint: str | None) -> resident.Resident:
         names = ("state", "precision", "device", "threads")
-        asked = {name: getattr(self, name) for name in names}
+        asked = {name: getattr(self, name) for name in names if name != "state" or self.state is not None}
         return resident.get(self.model, parse(LoadSettings, asked, "ElmoVectorizer", ConfigError), fingerprint)
 
     def _reduce(self, depth: int) -> Reduce:
@@ -116,7 +116,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return lambda layers_LTD: pool(pick(layers_LTD))
 
     def _sentences(self, text: Any, row: int) -> list[list[str]]:
-        """Those that have tokens."""
+        """The sentences of a text that have tokens."""
         split = (self.tokenizer or tokenize)(text) if isinstance(text, str) else text
         if not isinstance(split, Sequence | np.ndarray) or isinstance(split, str | bytes):
             raise DataError(f"row {row}: {type(split).__name__} {split!r:.40}; expected a text, or a list of tokens")
@@ -129,7 +129,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
 
 def mixes(depth: int = 3, steps: int = 2) -> list[tuple[float, ...]]:
-    """Weights for `depth` layers, all that sum to 1 in steps of 1/steps: a small grid to search for `layer`."""
+    """A grid for searching `layer`: all weights of `depth` layers that sum to 1, in steps of 1/steps."""
     counts = (parts for parts in product(range(steps + 1), repeat=depth) if sum(parts) == steps)
     return [tuple(part / steps for part in parts) for parts in counts]
 
@@ -148,7 +148,7 @@ def _picking(layer: Any, depth: int) -> Reduce:
 
 
 def _refuse_shape(X: Any) -> None:
-    """A table would be taken for the names of its columns, a string for its letters."""
+    """Iterating over a table gives its column names, over a string its letters; both are refused."""
     if isinstance(X, str | bytes) or not isinstance(X, Iterable):
         raise DataError(f"{type(X).__name__} {X!r:.40}; expected a list of texts, one alone as [text]")
     dimensions = getattr(X, "ndim", 1)

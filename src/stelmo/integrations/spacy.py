@@ -1,4 +1,4 @@
-"""spaCy's docs → the same docs with ELMo's vectors. Knows no model file.   T tokens, D width.
+"""spaCy's docs → the same docs with ELMo's vectors.   T tokens, D width.
 
 `doc.tensor` has a row for each token, zeros for white space; hooks take the vectors of tokens, spans and docs from it.
 spaCy's tokens go in as they are. Where sentence boundaries are set, each sentence is read by itself; else the doc is
@@ -25,14 +25,14 @@ try:
     from spacy.language import Language
     from spacy.tokens import Doc, Span, Token
 except ImportError:
-    raise ConfigError("the pipeline component needs spaCy; pip install 'stelmo[spacy]'") from None
+    raise ConfigError("the pipeline component requires spaCy; pip install 'stelmo[spacy]'") from None
 
 LOAD = LoadSettings()
 ABOUT, WEIGHTS = "stelmo.json", "model"  # in the component's folder
 
 
 class Vectors:
-    """The component `stelmo`. It reads its model with the first doc; equal models are in memory once."""
+    """The component `stelmo`. The model is loaded with the first doc; equal models are in memory once."""
 
     def __init__(self, model: str | None, layer: Any, settings: LoadSettings) -> None:
         self._model, self._layer, self._settings = resident.absolute(model), layer, settings
@@ -102,13 +102,13 @@ def make(
     name: str,
     model: str | None,
     layer: Any,
-    state: str,
+    state: str | None,
     precision: str,
     device: str,
     threads: int | None,
 ) -> Vectors:
     """What `nlp.add_pipe("stelmo", config={…})` calls."""
-    asked = {"state": state, "precision": precision, "device": device, "threads": threads}
+    asked = {"precision": precision, "device": device, "threads": threads} | ({"state": state} if state else {})
     return Vectors(model, layer, parse(LoadSettings, asked, name, ConfigError))
 
 
@@ -118,7 +118,7 @@ Language.factory(
     default_config={
         "model": None,
         "layer": "mean",
-        "state": LOAD.state,
+        "state": None,
         "precision": LOAD.precision,
         "device": LOAD.device,
         "threads": LOAD.threads,
@@ -133,7 +133,7 @@ class _Sentence(NamedTuple):
 
 
 def _sentences(doc: Doc) -> Iterator[_Sentence]:
-    """White space is a token of spaCy's but no word; a sentence of nothing else is left out.
+    """spaCy has white-space tokens, which are not words; a sentence of nothing else is skipped.
 
     Read as arrays: making an object of each token takes as long as a tenth of the vectors.
     """
@@ -161,7 +161,7 @@ def _row(token: Token) -> Array:
 
 
 def _mean(found: Doc | Span) -> Array:
-    """Over the words; of none: zeros."""
+    """The mean over the words; zeros if there are none."""
     words = [place for place, token in enumerate(found) if not token.is_space]
     tensor_TD: Any = found.tensor
     mean_D: Array = tensor_TD[words].sum(0) / np.float32(max(1, len(words)))
@@ -177,7 +177,7 @@ def _has_words(found: Doc | Span) -> bool:
 
 
 def _similarity(one: Any, other: Any) -> float:
-    """The cosine; 0 where one of them has no words."""
+    """The cosine; 0 if one of them has no words."""
     a_D, b_D = one.vector, other.vector
     if a_D.shape != b_D.shape:
         raise DataError(

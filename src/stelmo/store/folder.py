@@ -8,6 +8,7 @@ vocab.txt, alphabet.json, softmax.safetensors, README.md
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Literal
@@ -62,7 +63,7 @@ def read(folder: Path) -> SavedModel:
         filled_bilm(manifest.model, weights, str(path)),
         FORMAT,
         None if manifest.vocabulary is None else _read_vocabulary(folder / "vocab.txt", manifest.vocabulary),
-        read_softmax=(lambda: _read_softmax(folder, manifest.model)) if manifest.softmax else None,
+        read_softmax=partial(_read_softmax, folder, manifest.model) if manifest.softmax else None,
         start=_start(tensors, manifest.model, path),
         mixes=tuple(_mixes(tensors, manifest.model, path)),
         alphabet=None if manifest.alphabet is None else _read_alphabet(folder / "alphabet.json", manifest.alphabet),

@@ -4,6 +4,7 @@ import copy
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
 from stelmo.text import chars, codepoints
 from stelmo.text.codepoints import Alphabet
-from stelmo.text.vocabulary import UNKNOWN, Vocabulary
+from stelmo.text.vocabulary import Vocabulary
 
 PRECISIONS = (torch.float32, torch.float64, torch.float16)
 
@@ -53,7 +54,7 @@ class SavedModel:
         return replace(
             self,
             bilm=copy.deepcopy(self.bilm).to(dtype),
-            read_softmax=None if head is None else lambda: head().to(dtype),
+            read_softmax=None if head is None else partial(_softmax_in, head, dtype),
             start=None if self.start is None else self.start.to(self.start.h.device, dtype),
             mixes=tuple(Mix(*(part.to(dtype) for part in mix)) for mix in self.mixes),
             token_vectors=None if self.token_vectors is None else self.token_vectors.to(dtype),
@@ -73,7 +74,7 @@ class SavedModel:
         reads = self.config.input
         if isinstance(reads, WordInput):
             words = self._vocabulary_of(reads.words)
-            missing = [word for word in (chars.BEGIN_SENTENCE, chars.END_SENTENCE, UNKNOWN) if word not in words]
+            missing = [word for word in (chars.BEGIN_SENTENCE, chars.END_SENTENCE) if word not in words]
             if missing:
                 raise ModelError(f"{words.name}: no line {missing[0]}; a model that reads word ids needs it")
         if isinstance(reads, CodePointInput):
@@ -102,6 +103,10 @@ class SavedModel:
             )
 
 
+def _softmax_in(read: Callable[[], Softmax], dtype: torch.dtype) -> Softmax:
+    return read().to(dtype)
+
+
 def empty_bilm(config: ModelConfig) -> BiLM:
     """A model that has shapes but no memory."""
     with torch.device("meta"):
@@ -116,6 +121,9 @@ def filled_bilm(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) 
         if name not in tensors:
             raise ModelError(f"{where}: tensor {name} is missing; the file belongs to another architecture")
         check(tensors[name], tuple(expected.shape), f"{where}: tensor {name}")
+    unknown = tensors.keys() - bilm.state_dict().keys()
+    if unknown:
+        raise ModelError(f"{where}: tensor {min(unknown)!r:.60} is not one of this architecture; the file is damaged")
     bilm.load_state_dict(in_one_precision(tensors, where), assign=True)
     return bilm.requires_grad_(False)
 

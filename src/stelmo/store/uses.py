@@ -133,7 +133,7 @@ def prepare(folder: Path, manifest: Manifest) -> None:
 
 def read_manifest(folder: Path) -> Manifest:
     if not exists(folder):
-        raise DataError(f"{folder}: no index of word uses; make one with `stelmo explore --index CORPUS --to DIR`")
+        raise DataError(f"{folder}: no index of word uses; make one with `stelmo index CORPUS --to DIR`")
     return growing.read_manifest(folder, Manifest, WAY_OUT)
 
 

@@ -25,7 +25,7 @@ def test_the_report_is_run_once(options, tmp_path, monkeypatch, capsys):
     assert "not run" not in text
     assert "51.4 → 54.7" in text
     again = run(monkeypatch, capsys, *options)
-    assert "2 cells, 2 of them finished" in again.err
+    assert "2 cells, 2 of them already finished" in again.err
     assert (tmp_path / "report" / "report.md").read_text() == text
 
 

@@ -50,7 +50,9 @@ def test_the_table_has_three_figures_with_and_without_unknown_words_and_says_wha
     figures = {line.rsplit(maxsplit=2)[0]: line.split()[-2:] for line in out[1:4]}
     assert list(figures) == ["forward", "backward", "geometric mean"]
     assert figures["forward"] == [f"{math.prod(FORWARD) ** (-1 / 7):.2f}", "5.04"]
-    assert out[4] == "words 5, ends of sentences 2; outside the vocabulary of 5, scored as <UNK>: 1 (20.0%); state warm"
+    assert out[4] == (
+        "5 words, 2 ends of sentences; outside the vocabulary of 5 words and scored as <UNK>: 1 (20.0%); state warm"
+    )
 
 
 def test_every_file_has_a_row(call, tmp_path):
@@ -118,10 +120,10 @@ WRONG = {
     "no softmax": (["headless", "text.tok"], "no softmax"),
     "no vocabulary": (["wordless", "text.tok"], "no vocabulary"),
     "a state that goes on": (["model", "text.tok", "--state", "carry"], "--state: 'carry'"),
-    "rows of two kinds": (["model", "text.tok", "--per-file", "--per-sentence"], "one of them"),
+    "rows of two kinds": (["model", "text.tok", "--per-file", "--per-sentence"], "exclude each other"),
     "an output for no rows": (["model", "text.tok", "-o", "rows.tsv"], "-o rows.tsv"),
     "rows among the totals": (["model", "text.tok", "--per-file", "--json"], "-o FILE"),
-    "an unknown ending": (["model", "text.tok", "--per-file", "-o", "rows.doc"], "unknown ending '.doc'"),
+    "an unknown ending": (["model", "text.tok", "--per-file", "-o", "rows.doc"], "unknown extension '.doc'"),
     "an output that exists": (["model", "text.tok", "--per-file", "-o", "there.tsv"], "--overwrite"),
     "a broken line far down": (["model", "broken.tok", "--per-sentence", "-o", "rows.tsv"], "broken.tok:3"),
 }  # fmt: skip

@@ -30,7 +30,7 @@ def test_info_says_the_same(text, monkeypatch, capsys):
 def test_a_line_as_long_as_a_book_in_the_held_out_part_is_noted(text, monkeypatch, capsys):
     (text / "b.txt").write_text("One. " * 300 + "\n" + "Two. " * 300 + "\n")
     done = run(monkeypatch, capsys, "prepare", "b.txt", "--to", "corpus", "--processes", 1)
-    assert "much more is held out than asked for" in done.err
+    assert "much more text is held out than requested" in done.err
 
 
 def test_the_same_command_again_does_nothing_and_says_so(text, monkeypatch, capsys):
@@ -60,11 +60,11 @@ def test_a_mistake_is_one_line_and_exit_2(text, monkeypatch, capsys, arguments, 
     assert done.err.count("\n") == 1
 
 
-def test_an_interrupt_says_how_to_go_on(text, monkeypatch, capsys):
+def test_an_interrupt_says_how_to_resume(text, monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("stelmo.corpus.prepare.prepare", interrupted)
     done = run(monkeypatch, capsys, "prepare", "a.txt", "--to", "corpus")
     assert done.code == 130
-    assert "goes on where it stopped" in done.err
+    assert "run the same command again to resume" in done.err

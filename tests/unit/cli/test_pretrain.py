@@ -64,22 +64,22 @@ def test_what_is_wrong_is_one_sentence(arguments, message, call, corpus):
     assert re.search(message, done.err)
 
 
-def test_an_interrupt_says_how_to_go_on(call, corpus, monkeypatch):
+def test_an_interrupt_says_how_to_resume(call, corpus, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("stelmo.train.pretrain.pretrain", interrupted)
     done = call("tiny", "--data", corpus, "--to", "run")
     assert done.code == 130
-    assert "the same command goes on" in done.err
+    assert done.err == "stelmo: interrupted; run the same command again to resume\n"
 
 
-def test_a_run_that_was_stopped_says_how_to_go_on(call, corpus, monkeypatch):
+def test_a_run_that_was_stopped_says_how_to_resume(call, corpus, monkeypatch):
     stopped = Outcome(finished=False, worked=True, step=1234, tokens=5, best=None, first=True)
     monkeypatch.setattr("stelmo.train.pretrain.pretrain", lambda *arguments: stopped)
     done = call("tiny", "--data", corpus, "--to", "run")
     assert done.code == 130
-    assert done.err == "stelmo: stopped after step 1,234; the same command goes on from there\n"
+    assert done.err == "stelmo: stopped after step 1,234; run the same command again to resume\n"
 
 
 def test_help_has_an_example(call):

@@ -113,12 +113,18 @@ def test_rows_of_a_layer_are_those_of_that_layer_alone(call, tmp_path):
 
 def test_files_hold_what_is_printed(call, tmp_path):
     arguments = ("wsd", "--data", "wsd", "-m", "model")
-    assert call(*arguments, "--to", "rows.jsonl").out == "rows.jsonl: 10 rows\n"
+    assert call(*arguments, "--output", "rows.jsonl").out == "rows.jsonl: 10 rows\n"
     assert (tmp_path / "rows.jsonl").read_text() == call(*arguments, "--json").out
-    call(*arguments, "--to", "rows.tsv")
+    call(*arguments, "-o", "rows.tsv")
     head, first, *_ = (line.split("\t") for line in (tmp_path / "rows.tsv").read_text().splitlines())
     assert head[:4] == ["probe", "method", "vectors", "F1"]
     assert dict(zip(head, first, strict=True))["weight"] == ""
+
+
+def test_the_old_spelling_of_the_output_works_with_a_note(call, tmp_path):
+    done = call("scws", "--data", "scws", "-m", "model", "--to", "rows.jsonl")
+    assert done.err.startswith("note: --to FILE is now called --output FILE;")
+    assert (tmp_path / "rows.jsonl").is_file()
 
 
 def test_first_senses_and_context_are_scored_as_they_should(call):
@@ -163,10 +169,10 @@ WRONG = {
     "a layer the model lacks": (["wic", "--data", "wic", "--layers", "3"], "layer: 3 is not one of 0, 1, 2"),
     "layers that are no numbers": (["wic", "--data", "wic", "--layers", "top"], "--layers 'top'"),
     "unknown tags": (["pos", "--data", "pos", "--tags", "ptb"], "'ptb' is not one of upos, xpos"),
-    "a limit for pos": (["pos", "--data", "pos", "--limit", "5"], "give --tokens"),
-    "words for wsd": (["wsd", "--data", "wsd", "--tokens", "5"], "--tokens: for probe pos alone"),
-    "two outputs": (["wic", "--data", "wic", "--json", "--to", "x.tsv"], "give one of them"),
-    "an unknown ending": (["wic", "--data", "wic", "--to", "x.xls"], "unknown ending '.xls'"),
+    "a limit for pos": (["pos", "--data", "pos", "--limit", "5"], "use --tokens instead"),
+    "words for wsd": (["wsd", "--data", "wsd", "--tokens", "5"], "--tokens: only for probe pos"),
+    "two outputs": (["wic", "--data", "wic", "--json", "-o", "x.tsv"], "give one of them"),
+    "an unknown ending": (["wic", "--data", "wic", "-o", "x.xls"], "unknown extension '.xls'"),
     "no static vectors": (["wic", "--data", "wic", "--vectors", "none.txt"], "none.txt: No such file"),
     "no limit": (["wic", "--data", "wic", "--limit", "0"], "--limit"),
 }  # fmt: skip

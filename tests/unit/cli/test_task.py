@@ -58,7 +58,7 @@ def test_a_trained_task_answers_on_text(data, tmp_path, monkeypatch, capsys):
     assert set(done.out.split()) <= set("01234")
     again = run(monkeypatch, capsys, "task", "sst5", "--predict", tmp_path / "run", tmp_path / "new.txt",
                 "-o", tmp_path / "answers")  # fmt: skip
-    assert again.out == f"{tmp_path / 'answers'}: 2 answers\n"
+    assert again.out == f"{tmp_path / 'answers'}: 2 predictions\n"
     assert (tmp_path / "answers").read_text() == done.out
 
 

@@ -38,7 +38,7 @@ def test_hdf5_without_softmax_is_tuned_and_written_in_both_layouts(tune, tmp_pat
     found = figures(done.out)
     assert list(found) == ["words by frequency", "softmax learned", "everything learned"]
     assert found["everything learned"][2] < found["softmax learned"][2]
-    assert "run/model: of step" in done.out.splitlines()[-1]
+    assert "run/model: best at step" in done.out.splitlines()[-1]
     ours, theirs = models.read(tmp_path / "run" / "model"), models.read(tmp_path / "run" / "hdf5")
     assert ours.fingerprint() == theirs.fingerprint()
     assert (tmp_path / "run" / "hdf5" / "softmax_weights.hdf5").is_file()
@@ -67,7 +67,7 @@ def test_the_same_command_again_has_nothing_to_do(tune):
 def test_tuning_that_only_harms_leaves_the_model_as_it_was(tune, tmp_path):
     done = tune("--new-softmax", "--set", "batch=4", "--set", "lr=30", "--set", "clip=none", "--set-softmax", "lr=0.02")
     assert done.code == 0, done.err
-    assert "the model is as it was" in done.err
+    assert "so it is unchanged" in done.err
     assert figures(done.out)["everything learned"] == figures(done.out)["softmax learned"]
 
 

@@ -40,16 +40,16 @@ def test_standard_input_and_notes_on_what_is_left_out(stelmo):
     done = stelmo("-", "--from", "jsonl", "-m", "my-model", "-o", "words.bin", "--max-words", "3", stdin=lines)
     assert done.code == 0, done.err
     assert static.read("words.bin").words == ["bank", "a"]
-    assert "1 words with white space in them are left out" in done.err
-    assert "2 tokens are left out: their words came when --max-words others" in done.err
+    assert "1 words that contain white space are left out" in done.err
+    assert "2 tokens are left out: their words first appeared after --max-words others" in done.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["-o", "words.csv"], "words are written to .vec"),
-        (["-o", "words.vec", "--layer", "1"], "--layer is of a corpus"),
-        (["-o", "words.vec", "--min-count", "2"], "--min-count is of a corpus"),
+        (["-o", "words.vec", "--layer", "1"], "--layer requires a corpus"),
+        (["-o", "words.vec", "--min-count", "2"], "--min-count requires a corpus"),
         (["corpus.txt", "-o", "words.vec", "--layer", "all"], "layer"),
         (["corpus.txt", "-o", "words.vec", "--layer", "9"], "layer: 9 is not one of"),
         (["corpus.txt", "-o", "words.vec", "--min-count", "0"], "min_count"),

@@ -1,5 +1,6 @@
-"""Every block of docs/migration.md runs: Python as it stands, the new side of a diff, commands as typed."""
+"""Every block of docs/migration.md runs (Python, the new side of a diff, commands), and its tables are complete."""
 
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -9,6 +10,9 @@ import h5py
 import oracle
 import pytest
 import tiny
+
+from stelmo.compat import COMMANDS as OLD_COMMANDS
+from stelmo.compat import MODULES
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "migration.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
@@ -54,6 +58,43 @@ def test_the_commands_run(beside, monkeypatch, capsys, command):
 def test_every_old_program_has_its_block():
     assert len(PROGRAMS) >= 10
     assert len(COMMANDS) == 1
+
+
+def surface():
+    """Old import line → new import line, for every name that the compat modules offer."""
+    for name in MODULES:
+        module = importlib.import_module(f"stelmo.compat.{name}")
+        for old, names in module.IMPORTS.items():
+            assert [found for found in names if not hasattr(module, found)] == []
+            if old == "tensorflow_hub":
+                yield "import tensorflow_hub as hub", "from stelmo.compat import tfhub as hub", names
+            else:
+                listed = ", ".join(names)
+                yield f"from {old} import {listed}", f"from stelmo.compat.{name} import {listed}", names
+
+
+def test_the_page_opens_with_every_old_import_and_command():
+    rows = [*((old, new) for old, new, _ in surface()), *OLD_COMMANDS.items()]
+    table = ["| old | new |", "|---|---|", *(f"| `{old}` | `{new}` |" for old, new in rows)]
+    assert "\n".join(table) + "\n" in TEXT.split("\n## ")[0]
+
+
+TESTS = {
+    "AllenNLP": ("allennlp", ["test_allennlp", "test_elmo_bilm", "test_elmo_indexer"]),
+    "bilm-tf": ("bilm", ["test_bilm"]),
+    "TF-Hub": ("tfhub", ["test_tfhub"]),
+    "simple_elmo": ("simple_elmo", ["test_simple_elmo"]),
+    "ELMoForManyLangs": ("elmoformanylangs", ["test_elmoformanylangs"]),
+}
+
+
+@pytest.mark.parametrize("program", TESTS)
+def test_the_page_counts_names_and_tested_behaviours(program):
+    module, tests = TESTS[program]
+    imports = importlib.import_module(f"stelmo.compat.{module}").IMPORTS
+    sources = [Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8") for name in tests]
+    behaviours = sum(len(re.findall(r"^def test_", source, re.MULTILINE)) for source in sources)
+    assert f"| {program} | {sum(map(len, imports.values()))} | {behaviours} |" in TEXT
 
 
 def test_links_inside_the_document_lead_somewhere():

@@ -1,12 +1,13 @@
 """`ElmoModel`: padded arrays, right averages, substitutes in simple_elmo's dictionaries, against plain NumPy."""
 
+import pickle
+
 import h5py
 import numpy as np
 import oracle
 import pytest
 import tiny
 
-import stelmo
 from stelmo.compat.simple_elmo import ElmoModel
 from stelmo.errors import ConfigError, DataError, ModelError, StelmoError
 from stelmo.formats import bilm
@@ -38,35 +39,59 @@ def model(folder):
     return found
 
 
-@pytest.fixture(scope="module")
-def warm(folder):
-    start = stelmo.load(folder, precision="float64").start_state("warm")
-    return start.h[:, :, 0].numpy(), start.c[:, :, 0].numpy()
-
-
-def expected(start):
-    return [oracle.layers(OPTIONS, ARRAYS, tokens, start) for tokens in SENTENCES]
+def expected():
+    """From a state of zeros."""
+    return [oracle.layers(OPTIONS, ARRAYS, tokens) for tokens in SENTENCES]
 
 
 @each_choice
-def test_vectors_come_as_one_array_with_zeros_past_the_end(model, warm, layers):
+def test_vectors_come_as_one_array_with_zeros_past_the_end(model, layers):
     found = model.get_elmo_vectors(TEXTS, layers=layers)
     assert found.shape == ((3, 3, 5, 8) if layers == "all" else (3, 5, 8))
-    for row, single in zip(found, map(PICKS[layers], expected(warm)), strict=True):
+    for row, single in zip(found, map(PICKS[layers], expected()), strict=True):
         length = single.shape[-2]
         np.testing.assert_allclose(row[..., :length, :], single, atol=1e-12)
         assert not row[..., length:, :].any()
 
 
-def test_without_warmup_every_sentence_starts_from_zeros(model):
-    found = model.get_elmo_vectors(TEXTS, warmup=False)
-    np.testing.assert_allclose(found[2], expected(None)[2].mean(0), atol=1e-12)
+@pytest.mark.parametrize("warmup", [True, False])
+def test_stateful_runs_the_first_batch_twice_and_carries_the_state_as_the_original_does(folder, warmup):
+    model = ElmoModel()
+    assert model.load(folder, max_batch_size=2, stateful=True, precision="float64") == "The model is now loaded."
+    batches = [SENTENCES[:2], SENTENCES[:2], SENTENCES[2:]] if warmup else [SENTENCES[:2], SENTENCES[2:]]
+    carried = [layers for batch in oracle.carry(OPTIONS, ARRAYS, batches)[0][-2:] for layers in batch]
+    found = model.get_elmo_vectors(TEXTS, warmup=warmup)
+    for row, layers in zip(found, carried, strict=True):
+        np.testing.assert_allclose(row[: layers.shape[1]], layers.mean(0), atol=1e-12)
+
+
+def test_the_model_s_warm_state_can_be_asked_for(folder):
+    model = ElmoModel()
+    model.load(folder, state="warm", precision="float64")
+    start = model.model.start_state("warm")
+    warm = start.h[:, :, 0].numpy(), start.c[:, :, 0].numpy()
+    found = model.get_elmo_vectors(TEXTS, layers="top")
+    np.testing.assert_allclose(found[0, :3], oracle.layers(OPTIONS, ARRAYS, SENTENCES[0], warm)[-1], atol=1e-12)
+
+
+def test_the_batcher_numbers_characters_with_both_markers(model):
+    ids = model.batcher.batch_sentences([["a", "b"], ["c"]])
+    assert ids.shape == (2, 4, model.max_chars)
+    assert ids[1, :3, 1].tolist() == [257, ord("c") + 1, 258]
+    assert not ids[1, 3].any()
+
+
+def test_the_model_can_be_pickled_after_use(model):
+    expected_vectors = model.get_elmo_vectors(TEXTS)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.get_elmo_vectors(TEXTS), expected_vectors)
+    assert again.get_elmo_substitutes(["a"]) == model.get_elmo_substitutes(["a"])
 
 
 @each_choice
-def test_averages_are_over_a_sentences_own_words_and_have_length_one(model, warm, layers):
+def test_averages_are_over_a_sentences_own_words_and_have_length_one(model, layers):
     found = model.get_elmo_vector_average(TEXTS, layers=layers)
-    for row, single in zip(found, map(PICKS[layers], expected(warm)), strict=True):
+    for row, single in zip(found, map(PICKS[layers], expected()), strict=True):
         mean = single.mean(-2)
         np.testing.assert_allclose(row, mean / np.linalg.norm(mean), atol=1e-12)
         assert np.linalg.norm(row) == pytest.approx(1.0)
@@ -92,12 +117,12 @@ def log_softmax(logits):
 
 
 @pytest.mark.parametrize("nodelimiters", [True, False])
-def test_substitutes_name_what_each_direction_expects(folder, warm, nodelimiters):
+def test_substitutes_name_what_each_direction_expects(folder, nodelimiters):
     model = ElmoModel()
     model.load(folder, full=True, precision="float64")
     found = model.get_elmo_substitutes(["the river .", "", ["a", "quokka"]], topn=4, nodelimiters=nodelimiters)
     assert [[place["word"] for place in sentence] for sentence in found] == [["the", "river", "."], [], ["a", "<UNK>"]]
-    top = oracle.run(OPTIONS, ARRAYS, ["the", "river", "."], warm)[0][-1]
+    top = oracle.run(OPTIONS, ARRAYS, ["the", "river", "."])[0][-1]
     for position, place in enumerate(found[0]):
         contexts = {"forward": top[position, :4], "backward": top[position + 2, 4:]}
         for direction, context in contexts.items():
@@ -133,7 +158,7 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(model, tmp_path):
         (lambda: model.get_elmo_vector_average([]), DataError, "no sentences"),
         (lambda: model.get_elmo_vectors([[1]]), DataError, "tokens are strings"),
         (lambda: model.get_elmo_vectors([["a"]], layers="mean"), ConfigError, "average, top, all"),
-        (lambda: model.get_elmo_vectors([["a"]], session=object()), ConfigError, "no TensorFlow"),
+        (lambda: model.get_elmo_vectors([["a"]], session=object()), ConfigError, "TensorFlow is not used"),
         (lambda: model.get_elmo_substitutes(["a"], topn=0), DataError, "at least 1"),
     ]
     for call, kind, message in cases:

@@ -1,12 +1,14 @@
 """`ElmoModule`: TF-Hub's dictionary, both signatures, against plain NumPy."""
 
+import pickle
+
 import numpy as np
 import oracle
 import pytest
 
-import stelmo
+from stelmo.compat import tfhub
 from stelmo.compat.tfhub import ElmoModule
-from stelmo.errors import ConfigError, DataError, StelmoError
+from stelmo.errors import ConfigError, DataError, ModelError, StelmoError
 
 OPTIONS = oracle.options()
 ARRAYS = oracle.random_weights(OPTIONS)
@@ -32,10 +34,8 @@ def elmo(folder):
 
 
 @pytest.fixture(scope="module")
-def expected(folder):
-    start = stelmo.load(folder, precision="float64").start_state("warm")
-    warm = start.h[:, :, 0].numpy(), start.c[:, :, 0].numpy()
-    return [oracle.layers(OPTIONS, ARRAYS, tokens, warm) for tokens in TOKENS]
+def expected():
+    return [oracle.layers(OPTIONS, ARRAYS, tokens) for tokens in TOKENS]
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,23 @@ def test_every_lstm_layer_has_its_key(tmp_path):
     assert [name for name in found if name.startswith("lstm")] == ["lstm_outputs1", "lstm_outputs2", "lstm_outputs3"]
 
 
-def test_what_cannot_be_done_is_refused_in_one_sentence(elmo, folder):
+def test_what_cannot_be_done_is_refused_in_one_sentence(elmo):
     cases = [
-        (lambda: ElmoModule(folder, trainable=True), ConfigError, "stelmo.Elmo"),
+        (
+            lambda: ElmoModule("https://tfhub.dev/google/elmo/3"),
+            ModelError,
+            "https://tfhub.dev/google/elmo/3: nothing is",
+        ),
         (lambda: elmo(["a"], signature="words"), ConfigError, "default, tokens"),
         (lambda: elmo(), DataError, "takes a list of strings"),
         (lambda: elmo("a b"), DataError, "takes a list of strings"),
+        (lambda: elmo([None]), DataError, r"inputs\[0\] is None"),
+        (lambda: elmo([b"\xff"]), DataError, "not UTF-8"),
+        (
+            lambda: elmo({"tokens": [["a", None]], "sequence_len": [2]}, "tokens"),
+            DataError,
+            r"tokens\[0\]\[1\] is None",
+        ),
         (lambda: elmo([["a", "b"]]), DataError, r"inputs\[0\] is .* the signature"),
         (lambda: elmo([]), DataError, "no sentences"),
         (lambda: elmo([["a"]], signature="tokens"), DataError, "sequence_len"),
@@ -94,3 +105,41 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(elmo, folder):
             call()
         assert refusal.type is kind
         assert "\n" not in str(refusal.value)
+
+
+def test_bytes_are_utf_8_text_in_lists_arrays_and_tensors(elmo):
+    expected = elmo(["the naïve cat"], as_dict=True)["elmo"]
+    encoded = "the naïve cat".encode()
+    for inputs in ([encoded], np.array([encoded]), np.array(["the naïve cat"]), ("the naïve cat",)):
+        np.testing.assert_array_equal(elmo(inputs, as_dict=True)["elmo"], expected)
+    tokens = {"tokens": np.array([encoded.split()]), "sequence_len": np.array([3])}
+    np.testing.assert_array_equal(elmo(tokens, "tokens", as_dict=True)["elmo"], expected)
+
+
+class Eager:
+    """A tensor as TensorFlow 2 has them, as far as this module looks."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def numpy(self):
+        return np.array(self.values)
+
+
+def test_signatures_are_called_as_those_of_hub_load(folder):
+    module = tfhub.load(folder)
+    found = module.signatures["default"](Eager([b"a b"]))
+    np.testing.assert_array_equal(module.signatures["default"](text=["a b"])["elmo"], found["elmo"])
+    rows = module.signatures["tokens"](tokens=Eager([[b"a", b"b"]]), sequence_len=Eager([2]))
+    np.testing.assert_array_equal(rows["elmo"], found["elmo"])
+
+
+def test_trainable_reads_vectors_with_a_note_and_a_name_is_accepted(folder):
+    with pytest.warns(UserWarning, match="nothing is trained; stelmo.Elmo"):
+        module = tfhub.Module(folder, trainable=True, name="elmo")
+    np.testing.assert_array_equal(module(["a"]), ElmoModule(folder)(["a"]))
+
+
+def test_the_module_can_be_pickled_after_use(elmo):
+    expected = elmo(["a b"])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(elmo))(["a b"]), expected)

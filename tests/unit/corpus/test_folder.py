@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from stelmo.cli.describe import describe
+from stelmo.cli.info import describe
 from stelmo.config import PrepareSettings
 from stelmo.corpus import folder as shards
 from stelmo.corpus.prepare import prepare

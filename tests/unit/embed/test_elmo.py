@@ -71,7 +71,7 @@ def test_before_training_the_output_is_the_mean_of_the_models_layers(state):
 def test_the_state_is_the_models_unless_another_is_asked_for():
     fresh = model_of(state="fresh")
     assert_rows(elmo_of(fresh)(SENTENCES)[0], fresh.embed(SENTENCES, state="fresh"))
-    assert_rows(elmo_of(model_of())(SENTENCES)[0], fresh.embed(SENTENCES, state="warm"))
+    assert_rows(elmo_of(model_of(state="warm"))(SENTENCES)[0], fresh.embed(SENTENCES, state="warm"))
 
 
 def test_a_learned_mix_agrees_with_the_oracle():
@@ -291,6 +291,17 @@ def test_a_model_in_float64_needs_no_conversion_of_the_module():
     found, _ = stelmo.Elmo(model, dropout=0.0)(SENTENCES)
     assert found.dtype == torch.float64
     assert_rows(found, model.embed(SENTENCES))
+
+
+def test_a_bilm_that_is_unfrozen_later_gets_gradients_and_one_frozen_later_none():
+    elmo = elmo_of()
+    elmo.bilm.requires_grad_(True)
+    elmo(SENTENCES)[0].square().sum().backward()
+    assert all(parameter.grad is not None for parameter in elmo.bilm.parameters())
+    frozen = elmo_of(trainable=True)
+    frozen.bilm.requires_grad_(False)
+    frozen(SENTENCES)[0].sum().backward()
+    assert all(parameter.grad is None for parameter in frozen.bilm.parameters())
 
 
 def test_a_frozen_module_made_later_does_not_freeze_a_trainable_one():

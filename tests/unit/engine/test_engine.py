@@ -122,12 +122,31 @@ def test_warm_agrees_with_the_oracle_begun_at_the_warm_state(sentences):
         close(found, oracle.layers(OPTIONS, ARRAYS, words, warm))
 
 
-def test_fresh_and_warm_differ_and_warm_is_what_a_model_does_unasked():
+def test_fresh_and_warm_differ_and_unasked_only_a_model_with_its_own_warm_state_starts_warm():
     sentences = [["the", "bank"]]
-    fresh, warm, unasked = (CARRYING.layers(sentences, state=state)[0] for state in ("fresh", "warm", None))
+    model = loaded(OPTIONS, ARRAYS, precision="float64")
+    fresh, warm, unasked = (model.layers(sentences, state=state)[0] for state in ("fresh", "warm", None))
     assert np.abs(fresh - warm)[1:].max() > 1e-3
-    np.testing.assert_array_equal(unasked, warm)
     np.testing.assert_array_equal(fresh[0], warm[0])
+    np.testing.assert_array_equal(unasked, fresh)
+    assert model.settings.state == "fresh"
+    assert model.saved().start is None  # nor does a saved copy get the English sentences' state
+    model.warm_up([["a", "text"]])
+    np.testing.assert_array_equal(model.layers(sentences)[0], model.layers(sentences, state="warm")[0])
+    chosen = loaded(OPTIONS, ARRAYS, precision="float64", state="fresh")
+    chosen.warm_up([["a", "text"]])
+    np.testing.assert_array_equal(chosen.layers(sentences)[0], fresh)
+
+
+@pytest.mark.parametrize("format", ["stelmo", "bilm"])
+def test_every_format_is_loaded_with_the_state_it_brings(format, tmp_path):
+    model = tiny.model()
+    model.save(tmp_path / "own", format=format)
+    own = stelmo.load(tmp_path / "own")
+    assert own.settings.state == ("warm" if format == "stelmo" else "fresh")  # bilm's layout stores no state
+    expected = model.embed([["a", "bank"]], state=own.settings.state)[0]
+    np.testing.assert_allclose(own.embed([["a", "bank"]])[0], expected, atol=1e-6)
+    assert stelmo.load(tmp_path / "own", state="warm").settings.state == "warm"
 
 
 # The warm state

@@ -78,7 +78,7 @@ def test_the_engine_reads_code_points_as_the_reference_does(words, characters, t
     description = efml_oracle.architecture(words, characters)
     model = stelmo.load(efml_oracle.write(efml_oracle.random_model(description), tmp_path), precision="float64")
     sentences = [["the", "tree"], ["木", "ü", "x" * 60], []]
-    assert_equal(model.layers(sentences), plain(model, sentences, "warm"), 1e-10)
+    assert_equal(model.layers(sentences, state="warm"), plain(model, sentences, "warm"), 1e-10)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -127,7 +127,7 @@ def test_half_precision_is_asked_of_the_plain_path():
 def test_a_trained_model_gives_the_same_vectors_to_float32_rounding():
     model = stelmo.load(ENGLISH)
     sentences = stelmo.tokenize("The bank raised its rates. We sat on the bank of the river, watching boats. Yes!")
-    found, expected = model.layers(sentences), plain(model, sentences, "warm")
+    found, expected = model.layers(sentences, state="warm"), plain(model, sentences, "warm")
     assert_equal(found, expected, 1e-5)
 
 
@@ -140,7 +140,7 @@ def test_any_number_of_threads_gives_the_same_and_is_put_back(threads, work, mon
     expected = plain(model, sentences, "warm")
     torch.set_num_threads(threads)
     try:
-        assert_equal(model.layers(sentences), expected, 1e-10)
+        assert_equal(model.layers(sentences, state="warm"), expected, 1e-10)
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(1)
@@ -222,7 +222,7 @@ def test_input_products_of_any_number_of_steps_are_the_same(monkeypatch, togethe
     model = MODELS["three layers", "float64"]
     sentences = [["the", "bank", ".", "a"], ["d", "the"]]
     monkeypatch.setattr(fast, "TOKENS_TOGETHER", together)
-    assert_equal(model.layers(sentences), plain(model, sentences, "warm"), 1e-10)
+    assert_equal(model.layers(sentences, state="warm"), plain(model, sentences, "warm"), 1e-10)
 
 
 def cosines(a, b):

@@ -100,9 +100,9 @@ def test_the_command_exports(monkeypatch, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("target", "options", "named"),
     [
-        ("m.onnx", ["--to", "bilm"], "--to"),
-        ("m.onnx", ["--dtype", "float16"], "dtype: float16"),
-        ("m.onnx", ["--token-embeddings"], "token_embeddings"),
+        ("m.onnx", ["--format", "bilm"], "--format"),
+        ("m.onnx", ["--dtype", "float16"], "--dtype float16"),
+        ("m.onnx", ["--token-embeddings"], "--token-embeddings"),
         ("m.onnx", ["--state", "carry"], "state carry"),
         ("m.onnx", ["--state", "hot"], "state"),
         ("nowhere/m.onnx", [], "no folder"),

@@ -205,9 +205,7 @@ def test_a_folder_of_other_things_is_refused_and_left_alone(tmp_path):
 
 
 def test_a_folder_that_is_no_index_is_named_with_the_way_out(tmp_path):
-    with pytest.raises(
-        DataError, match="no index of word uses; make one with `stelmo explore --index CORPUS --to DIR`"
-    ):
+    with pytest.raises(DataError, match="no index of word uses; make one with `stelmo index CORPUS --to DIR`"):
         UseFolder(tmp_path)
 
 

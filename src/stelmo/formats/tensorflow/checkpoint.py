@@ -6,6 +6,7 @@ TensorFlow is not needed: `bundle` reads its files.
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def read(path: Path, options: Path | None = None, vocabulary: Path | None = None
     config = _config(values, bundle, str(options))
     _refuse_other_words(values, bundle, words)
     model = filled_bilm(config, bilm.tensors_of(_arrays(bundle, config), config, str(prefix)), str(prefix))
-    head = (lambda: _read_softmax(bundle, config)) if BIAS in bundle else None
+    head = partial(_read_softmax, bundle, config) if BIAS in bundle else None
     return SavedModel(model, FORMAT, words, head)
 
 

@@ -60,7 +60,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
             warnings.simplefilter("error")  # the standard library warns about text that only occurs in damaged files
             _follow(file)
         state = torch.load(path, map_location="cpu", weights_only=True)
-        return {name: tensor.detach() for name, tensor in _flat(state).items()}
+        return {name: tensor.detach() for name, tensor in _flat(_unwrapped(state)).items()}
     except (*_DAMAGED, *_CRAFTED) as problem:
         raise ModelError(f"{path}: not a state dict that can be trusted ({_reason(problem)})") from None
 
@@ -71,6 +71,12 @@ def _reason(problem: BaseException) -> str:
 
 
 # Dicts of dicts → names
+
+
+def _unwrapped(state: Any) -> Any:
+    """A training checkpoint such as {"state_dict": …, "epoch": 3} → its state dict."""
+    inner = state.get("state_dict", state.get("model_state_dict")) if isinstance(state, Mapping) else None
+    return inner if isinstance(inner, Mapping) else state
 
 
 def _flat(state: Any) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""The verbs: what they print and write, and one clear sentence with exit code 2 for what is wrong."""
+"""`stelmo embed`: what it prints and writes, from every input, in shards, and what it refuses."""
 
 import gzip
 import json
@@ -8,11 +8,13 @@ from functools import partial
 import commands
 import h5py
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tiny
 import zstandard
 
-import stelmo
+import stelmo as stelmo_package
 
 
 @pytest.fixture
@@ -27,21 +29,14 @@ def embed(call):
     return partial(call, "embed", "--model", "model")
 
 
+@pytest.fixture
+def stelmo(monkeypatch, capsys):
+    return lambda *arguments: commands.run(monkeypatch, capsys, *arguments)
+
+
 def vectors_in(path):
     with h5py.File(path) as file:
         return [file[str(number)][...] for number in range(len(file) - 1)]
-
-
-def test_help_has_an_example_for_every_verb(call):
-    assert "Example" in call("--help").out
-    for verb in ("embed", "convert", "info"):
-        done = call(verb, "--help")
-        assert done.code == 0
-        assert "Example: stelmo" in done.out
-
-
-def test_the_version_is_the_package_s(call):
-    assert call("--version").out.strip() == f"stelmo {stelmo.__version__}"
 
 
 def test_a_sentence_becomes_a_table_of_its_words(embed):
@@ -49,7 +44,7 @@ def test_a_sentence_becomes_a_table_of_its_words(embed):
     assert done.code == 0
     words = [line.split()[0] for line in done.out.splitlines()[1:7]]
     assert words == ["The", "bank", "raised", "its", "rates", "."]
-    assert "12 numbers a word" in done.out
+    assert "12 numbers per word" in done.out
 
 
 def test_a_word_in_square_brackets_is_shown_as_it_is(embed):
@@ -64,7 +59,7 @@ def test_many_sentences_make_a_short_table_and_say_so(embed):
 def test_sentences_can_be_compared_by_their_vectors(embed):
     done = embed("The bank.", "A river.", "--sentence-vectors")
     assert "A river ." in done.out
-    assert "numbers a sentence" in done.out
+    assert "numbers per sentence" in done.out
 
 
 def test_without_a_name_the_bundled_model_is_taken_and_nothing_is_noted(call):
@@ -130,16 +125,54 @@ def test_moses_contractions_can_be_asked_for(embed):
     assert tokens == ["Don", "'t", "!"]
 
 
-@pytest.mark.parametrize(("flag", "pick"), [("all", slice(None)), ("top", 2), ("average", None)])
-def test_the_flags_of_the_old_command_write_its_file(flag, pick, call, tmp_path):
-    call("convert", "model", "published", "--to", "bilm")
-    (tmp_path / "lines.txt").write_text("the bank .\na river .\n")
+@pytest.fixture
+def old(call, tmp_path):
+    """The old command on two lines, with a model in the published layout."""
+    call("convert", "model", "published", "--format", "bilm")
+    (tmp_path / "lines.txt").write_text("the  bank .\na and/or b\n")
     weights = ["--weight-file", "published/weights.hdf5", "--options-file", "published/options.json"]
-    done = call("embed", "lines.txt", "v.hdf5", f"--{flag}", *weights, "--batch-size", 2, "--cuda-device", -1)
+    return partial(call, "embed", "lines.txt", "output.bin", *weights)
+
+
+OLD_SENTENCES = [["the", "bank", "."], ["a", "and/or", "b"]]
+
+
+@pytest.mark.parametrize(("flag", "pick"), [("all", slice(None)), ("top", 2), ("average", None)])
+def test_the_flags_of_the_old_command_write_its_file_whatever_its_name(flag, pick, old):
+    """From zeros, as the old command's first batch."""
+    ignored = ["--file-friendly-logging", "--include-package", "my.package"]
+    done = old(f"--{flag}", "--batch-size", 2, "--cuda-device", -1, *ignored)
     assert done.code == 0, done.err
-    layers = tiny.model().layers([["the", "bank", "."], ["a", "river", "."]])
-    for found, expected in zip(vectors_in("v.hdf5"), layers, strict=True):
+    layers = tiny.model().layers(OLD_SENTENCES, state="fresh")
+    for found, expected in zip(vectors_in("output.bin"), layers, strict=True):
         np.testing.assert_allclose(found, expected.mean(0) if pick is None else expected[pick], atol=1e-5)
+
+
+def test_the_old_command_keeps_lines_as_they_are_and_replaces_its_output(old):
+    for _ in range(2):
+        assert old("--all").code == 0
+    with h5py.File("output.bin") as file:
+        assert json.loads(file["sentence_to_index"][0]) == {"the  bank .": "0", "a and/or b": "1"}
+    assert old("--top", "--use-sentence-keys").code == 0
+    with h5py.File("output.bin") as file:
+        assert file["a and/or b"].shape == (3, 12)
+
+
+def test_the_old_command_can_carry_its_state_from_batch_to_batch(old):
+    assert old("--all", "--state", "carry", "--batch-size", 1).code == 0
+    model = tiny.model()
+    first, state = model.carry(OLD_SENTENCES[:1])
+    second, _ = model.carry(OLD_SENTENCES[1:], state)
+    for found, expected in zip(vectors_in("output.bin"), [*first, *second], strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_without_a_weight_file_the_old_command_names_its_model(call, tmp_path):
+    (tmp_path / "lines.txt").write_text("the bank .\n")
+    done = call("embed", "lines.txt", "v.hdf5", "--top")
+    assert done.err == "note: no --weight-file: the vectors come from the small English model bundled with stelmo\n"
+    bundled = stelmo_package.load().embed([["the", "bank", "."]], "top", "fresh")[0]
+    np.testing.assert_allclose(vectors_in("v.hdf5")[0], bundled, atol=1e-5)
 
 
 def test_sentences_can_be_the_keys(embed, tmp_path):
@@ -163,26 +196,6 @@ def test_a_sentence_that_cannot_be_a_key_is_refused(line, embed, tmp_path):
 def test_old_flags_at_odds_are_refused(flags, embed, tmp_path):
     (tmp_path / "c.tok").write_text("a\n")
     assert embed("c.tok", "v.hdf5", *flags).code == 2
-
-
-def test_convert_and_info_go_there_and_back(call, tmp_path):
-    assert call("convert", "model", "published", "--to", "bilm", "--token-embeddings").code == 0
-    assert call("convert", "published", "again", "--dtype", "float16").code == 0
-    done = call("info", "again")
-    assert "stelmo folder" in done.out
-    assert "float16" in done.out
-    assert "3 layers of 12 numbers" in done.out
-    assert "bilm HDF5" in call("info", "published").out
-    assert (tmp_path / "published" / "token_embeddings.hdf5").is_file()
-
-
-@pytest.mark.parametrize("ending", ["hdf5", "npz", "parquet"])
-def test_info_knows_files_of_vectors(ending, embed, call):
-    embed("The bank. A river.", "-o", f"v.{ending}")
-    done = call("info", f"v.{ending}")
-    assert done.code == 0
-    assert done.out.startswith("format         vectors")
-    assert "sentences      2" in done.out
 
 
 def write(name, data):
@@ -232,22 +245,91 @@ def test_what_is_wrong_is_said_in_one_sentence_and_nothing_is_left(prepare, argu
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.fixture
+def model(tmp_path):
+    return tiny.folder(tmp_path / "tiny")
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "corpus.tok"
+    path.write_text("the bank .\n\na river\n" * 4)
+    return path
+
+
+def test_shards_and_merge_make_the_file_of_one_command(stelmo, model, corpus, tmp_path):
+    stelmo("embed", corpus, "--model", model, "-o", tmp_path / "whole.hdf5")
+    for shard in ("1/2", "2/2"):
+        done = stelmo("embed", corpus, "--model", model, "-o", tmp_path / "v.hdf5", "--shard", shard)
+        assert done.code == 0
+    assert f"stelmo embed --merge -o {tmp_path / 'v.hdf5'}" in done.out
+    merged = stelmo("embed", "--merge", "-o", tmp_path / "v.hdf5")
+    assert merged.out == f"{tmp_path / 'v.hdf5'}: 12 sentences; the parts can be deleted\n"
+    assert (tmp_path / "v.hdf5").read_bytes() == (tmp_path / "whole.hdf5").read_bytes()
+
+
+def test_a_merge_of_named_parts_says_what_is_missing(stelmo, model, corpus, tmp_path):
+    stelmo("embed", corpus, "--model", model, "-o", tmp_path / "v.npz", "--shard", "2/3")
+    done = stelmo("embed", "--merge", tmp_path / "v.npz.2-of-3", "-o", tmp_path / "other.npz")
+    assert done.code == 2
+    assert "shard 1/3, 3/3 is missing" in done.err
+
+
 @pytest.mark.parametrize(
-    "arguments",
+    ("options", "said"),
     [
-        ["embed", "a b", "--model", "nowhere"],
-        ["info", "nowhere"],
-        ["info", "."],
-        ["convert", "nowhere", "there"],
-        ["convert", "model", "model"],
-        ["convert", "model", "there", "--to", "pdf"],
-        ["convert", "model", "there", "--dtype", "int3"],
-        ["convert", "model", "there", "--token-embeddings"],
-        ["embed", "--model", "model"],
+        (["--shard", "1/2", "--ray", "local", "-o", "v.parquet"], "--shard and --ray exclude each other"),
+        (["--merge", "--shard", "1/2", "-o", "v.npz"], "--shard and --merge exclude each other"),
+        (["--shard", "1/2"], "--shard writes to disk; name the output"),
+        (["--ray", "local", "-o", "-"], "--ray writes to disk"),
+        (["--workers", "2", "-o", "v.npz"], "--workers requires --ray"),
+        (["--shard", "3/2", "-o", "v.npz"], "expected I/N"),
+        (["--ray", "local", "-o", "v.hdf5"], "folder of Parquet files"),
+        (["--shard", "1/2", "-o", "v.npz", "--state", "carry"], "carry"),
     ],
 )
-def test_every_verb_refuses_with_one_line(arguments, call, tmp_path):
-    done = call(*arguments)
+def test_what_cannot_be_spread_is_refused_in_one_line(options, said, stelmo, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = stelmo("embed", "The bank .", "--model", model, *options)
     assert done.code == 2
+    assert said in done.err
     assert done.err.count("\n") == 1
-    assert not (tmp_path / "there").exists()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"text": ["We sat. It rained.", "", "Yes."], "id": [1, 2, 3]}, {"tokens": [["We", "sat"], [], ["Yes"]]}],
+    ids=["text", "tokens"],
+)
+def test_parquet_is_read_as_the_same_rows_in_jsonl(columns, stelmo, model, tmp_path):
+    table = pa.table(columns)
+    pq.write_table(table, tmp_path / "c.parquet", row_group_size=2)
+    lines = [str(row).replace("'", '"') for row in table.select([0]).to_pylist()]
+    (tmp_path / "c.jsonl").write_text("\n".join(lines) + "\n")
+    found = [stelmo("embed", tmp_path / name, "--model", model, "-o", "-").out for name in ("c.parquet", "c.jsonl")]
+    assert found[0] == found[1]
+    assert found[0].count("\n") == 3
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"body": ["a"]}, "no column tokens or text; it has body"),
+        ({"text": [1]}, "c.parquet:1: int 1; expected text"),
+        ({"tokens": [[b"a"]]}, "c.parquet:1: token 0 is"),
+        ({"text": ["a", None]}, "c.parquet:2: nothing is there; expected text"),
+    ],
+)
+def test_a_table_without_text_is_refused(columns, said, stelmo, model, tmp_path):
+    pq.write_table(pa.table(columns), tmp_path / "c.parquet")
+    done = stelmo("embed", tmp_path / "c.parquet", "--model", model, "-o", tmp_path / "v.npz")
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_a_file_that_is_no_parquet_is_refused(stelmo, model, tmp_path):
+    (tmp_path / "c.parquet").write_text("text")
+    done = stelmo("embed", tmp_path / "c.parquet", "--model", model)
+    assert done.code == 2
+    assert "cannot be read as Parquet" in done.err

@@ -1,0 +1,80 @@
+"""`stelmo index`: a corpus → an index of word uses."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stelmo.cli import screen
+from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language
+from stelmo.cli.models import ModelName, loaded
+from stelmo.errors import DataError
+from stelmo.text.files import LineReader
+
+if TYPE_CHECKING:
+    from stelmo.embed.model import Model
+    from stelmo.explore.index import Index
+
+EXAMPLE = "Example: `stelmo index corpus.txt --to uses`, then `stelmo explore uses`"
+PER_WORD = 1000
+
+
+def index(
+    corpus: Annotated[list[str], typer.Argument(metavar="CORPUS...", help="Text files; - for standard input.")],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Output folder; an existing index is extended.")],
+    model: ModelName = None,
+    words: Annotated[Path | None, typer.Option(help="Index only the words in this file, one per line.")] = None,
+    per_word: Annotated[int, typer.Option(min=1, help="Keep at most this many uses of a word, the first ones.")] = (
+        PER_WORD
+    ),
+    format: From = None,
+    column: Column = 0,
+    language: Language = "en",
+    contractions: Contractions = "ptb",
+) -> None:
+    """Index the uses of every word in a corpus, for `stelmo explore`, `neighbours` and `serve`.
+
+    Run again, or with more text, it computes only what is missing.
+    """
+    only = None if words is None else _read_words(words)
+    found = Inputs(corpus, format, column, language, contractions)
+    build(loaded(model), found, to, only, per_word)
+
+
+def build(model: "Model", found: Inputs, to: Path, words: list[str] | None, per_word: int) -> None:
+    from stelmo.explore import index  # imported here, because `--help` does not need torch
+
+    with screen.progress("indexing", found.fraction) as advance:
+        tokens = (sentence.tokens for sentence in found)
+        made = index.build(model, tokens, to, words=words, per_word=per_word, advance=advance)
+    if not len(made):
+        raise DataError(f"{to}: the index is empty; the corpus does not use {'these words' if words else 'any word'}")
+    typer.echo(f"{to}: {len(made):,} uses of {len(made.words):,} words; show them with `stelmo explore {to}`")
+
+
+def opened(folder: Path | None, model: "Model") -> "Index":
+    """The index in the folder; None: the one bundled with stelmo, computed at first use and kept in the cache."""
+    from stelmo.explore import bundled, index
+
+    if folder is not None:
+        found = index.open(folder)
+        index.refuse_other_model(found, model)
+        return found
+    total, done = sum(map(len, bundled.sentences())), 0
+
+    with screen.progress("indexing the text bundled with stelmo", lambda: done / total) as advance:
+
+        def count(tokens: int) -> None:
+            nonlocal done
+            done += tokens
+            advance(tokens)
+
+        return bundled.open_bundled(model, advance=count)
+
+
+def _read_words(path: Path) -> list[str]:
+    with LineReader(path) as reader:
+        words = [word for _, line in reader if (word := line.strip())]
+    if not words:
+        raise DataError(f"{path}: no words; expected one per line")
+    return words

@@ -1,0 +1,57 @@
+"""`stelmo info`: what it says about models, folders and vector files."""
+
+from functools import partial
+
+import commands
+import pytest
+import tiny
+
+import stelmo
+from stelmo.cli.info import describe
+from stelmo.explore import index
+
+SENTENCES = [["The", "bank", "."], ["a", "river", "bank"]]
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    tiny.folder(tmp_path / "model")
+    return partial(commands.run, monkeypatch, capsys)
+
+
+@pytest.fixture
+def embed(call):
+    return partial(call, "embed", "--model", "model")
+
+
+@pytest.mark.parametrize("ending", ["hdf5", "npz", "parquet"])
+def test_info_knows_files_of_vectors(ending, embed, call):
+    embed("The bank. A river.", "-o", f"v.{ending}")
+    done = call("info", f"v.{ending}")
+    assert done.code == 0
+    assert done.out.startswith("format         vectors")
+    assert "sentences      2" in done.out
+
+
+def test_an_index_of_uses_is_described(tmp_path):
+    index.build(tiny.model(), SENTENCES, tmp_path / "uses")
+    lines = dict(describe(tmp_path / "uses"))
+    assert lines["format"] == "index of word uses"
+    assert lines["uses"] == "5 in 2 sentences"  # the full stop is no word
+    assert lines["vectors"] == "3 layers of 12 numbers, float16"
+
+
+def test_precomputed_layers_are_described(tmp_path):
+    stelmo.precompute(tiny.model(), SENTENCES, tmp_path / "layers")
+    lines = dict(describe(tmp_path / "layers"))
+    assert lines["format"] == "precomputed layers"
+    assert lines["sentences"] == "2, 6 tokens"
+
+
+@pytest.mark.parametrize(
+    ("format", "start"),
+    [("stelmo", "warm: its own, stored"), ("bilm", "fresh (zeros): no warm state of its own")],
+)
+def test_the_state_that_sentences_start_from_is_named_with_the_reason(format, start, tmp_path):
+    assert dict(describe(tiny.folder(tmp_path / "model", format)))["start state"] == start

@@ -1,0 +1,55 @@
+"""bilm-tf's batchers and dumps, and its recipe of cached token embeddings (usage_token.py)."""
+
+import h5py
+import numpy as np
+import oracle
+import pytest
+
+import stelmo
+from stelmo.compat.bilm import Batcher, TokenBatcher, dump_bilm_embeddings, dump_token_embeddings
+from stelmo.errors import DataError
+
+OPTIONS = oracle.options()
+ARRAYS = oracle.random_weights(OPTIONS)
+SENTENCES = [["the", "river"], ["bank"]]
+WORDS = ["<S>", "</S>", "the", "river", "bank"]  # no <UNK>: the recipe caches the words of its own text
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    oracle.write(tmp_path, OPTIONS, ARRAYS)
+    (tmp_path / "vocab_small.txt").write_text("\n".join(WORDS) + "\n")
+    (tmp_path / "text.txt").write_text("the river\nbank\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_batchers_number_characters_and_words_with_both_markers(files):
+    ids = Batcher("vocab_small.txt", 50).batch_sentences(SENTENCES)
+    assert ids.shape == (2, 4, 50)
+    assert ids[:, :, 1].tolist() == [[257, ord("t") + 1, ord("r") + 1, 258], [257, ord("b") + 1, 258, 0]]
+    assert TokenBatcher("vocab_small.txt").batch_sentences(SENTENCES).tolist() == [[1, 3, 4, 2], [1, 5, 2, 0]]
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+def test_a_text_is_dumped_line_by_line(files, stateful):
+    arguments = ("vocab_small.txt", "text.txt", "options.json", "weights.hdf5", "dump.hdf5")
+    dump_bilm_embeddings(*arguments, stateful=stateful)
+    batches = [[tokens] for tokens in SENTENCES]
+    carried = [batch[0] for batch in oracle.carry(OPTIONS, ARRAYS, batches)[0]]
+    expected = carried if stateful else [oracle.layers(OPTIONS, ARRAYS, tokens) for tokens in SENTENCES]
+    with h5py.File("dump.hdf5") as file:
+        assert set(file) == {"0", "1"}
+        for number, layers in enumerate(expected):
+            np.testing.assert_allclose(file[str(number)][...], layers, atol=1e-5)
+
+
+def test_cached_token_embeddings_of_a_vocabulary_without_unknown_word_give_the_same_vectors(files):
+    dump_token_embeddings("vocab_small.txt", "options.json", "weights.hdf5", "cache.hdf5")
+    with h5py.File("cache.hdf5") as file:
+        assert file["embedding"].shape == (5, 4)
+    model = stelmo.load("weights.hdf5", vocabulary="vocab_small.txt", token_embeddings="cache.hdf5")
+    for found, tokens in zip(model.layers(SENTENCES), SENTENCES, strict=True):
+        np.testing.assert_allclose(found, oracle.layers(OPTIONS, ARRAYS, tokens), atol=1e-5)
+    with pytest.raises(DataError, match="no line <UNK>"):
+        model.layers([["quokka"]])

@@ -1,0 +1,199 @@
+"""AllenNLP's biLM as its own module: training it, old state dictionaries, its parts and its state."""
+
+import copy
+import io
+import json
+import pickle
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from allennlp_state import state_of
+
+import stelmo
+from stelmo.compat.allennlp import (
+    ConfigurationError,
+    Elmo,
+    ElmoEmbedder,
+    ElmoTokenEmbedder,
+    _ElmoBiLm,
+    _ElmoCharacterEncoder,
+    batch_to_ids,
+    remove_sentence_boundaries,
+)
+
+OPTIONS = oracle.options(highways=2)
+ARRAYS = oracle.random_weights(OPTIONS)
+OTHER = oracle.random_weights(OPTIONS, seed=5)
+SENTENCES = [["The", "bank", "."], ["a", "long", "river", "bank"]]
+IDS = batch_to_ids(SENTENCES)
+close = {"rtol": 0, "atol": 1e-5}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    oracle.write(folder, OPTIONS, ARRAYS)
+    return folder / "options.json", folder / "weights.hdf5"
+
+
+# Training
+
+
+@pytest.mark.parametrize(
+    "unfreeze",
+    [lambda elmo: elmo._elmo_lstm.requires_grad_(True), lambda elmo: elmo.requires_grad_(True)],
+    ids=["the biLM", "everything"],
+)
+def test_a_bilm_that_is_unfrozen_later_gets_gradients(files, unfreeze):
+    elmo = Elmo(*files, 1, dropout=0.0)
+    unfreeze(elmo)
+    elmo(IDS)["elmo_representations"][0].square().sum().backward()
+    assert all(parameter.grad is not None for parameter in elmo._elmo_lstm.parameters())
+
+
+def test_a_bilm_that_is_frozen_later_gets_none(files):
+    elmo = Elmo(*files, 1, dropout=0.0, requires_grad=True)
+    elmo._elmo_lstm.requires_grad_(False)
+    elmo(IDS)["elmo_representations"][0].sum().backward()
+    assert all(parameter.grad is None for parameter in elmo._elmo_lstm.parameters())
+
+
+@pytest.mark.parametrize("requires_grad", [True, False])
+def test_a_token_embedder_trains_the_bilm_where_asked(files, requires_grad):
+    embedder = ElmoTokenEmbedder(*files, requires_grad=requires_grad)
+    embedder(IDS).sum().backward()
+    gradients = [found.grad for name, found in embedder.named_parameters() if "_elmo_lstm" in name]
+    assert {gradient is not None for gradient in gradients} == {requires_grad}
+
+
+def test_while_the_bilm_is_trained_the_cache_is_not_used(files):
+    with pytest.warns(UserWarning, match="vocab_to_cache is not used"):
+        elmo = Elmo(*files, 1, requires_grad=True, vocab_to_cache=["", "The", "bank", "."])
+    elmo(IDS[:1, :3], torch.tensor([[1, 2, 3]]))["elmo_representations"][0].square().sum().backward()
+    assert elmo._elmo_lstm.bilm.encoder.table.grad.abs().sum() > 0
+
+
+# The parts
+
+
+def test_the_bilm_gives_activations_and_an_integer_mask_with_both_markers(files):
+    output = _ElmoBiLm(*files)(IDS)
+    assert output["mask"].tolist() == [[1, 1, 1, 1, 1, 0], [1] * 6]
+    assert output["mask"].dtype == torch.long
+    top, mask = remove_sentence_boundaries(output["activations"][2], output["mask"])
+    assert mask.tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
+    for row, tokens in zip(top.numpy(), SENTENCES, strict=True):
+        np.testing.assert_allclose(row[: len(tokens)], oracle.layers(OPTIONS, ARRAYS, tokens)[2], **close)
+        assert not row[len(tokens) :].any()
+
+
+def test_a_bilm_is_a_module_for_elmo(files):
+    elmo = Elmo(None, None, 2, dropout=0.0, module=_ElmoBiLm(*files))
+    expected = Elmo(*files, 1, dropout=0.0)(IDS)["elmo_representations"][0]
+    torch.testing.assert_close(elmo(IDS)["elmo_representations"][1], expected)
+    assert len(elmo._scalar_mixes) == 2
+
+
+def test_the_character_encoder_is_layer_0(files):
+    encoder = _ElmoCharacterEncoder(*files)
+    output = encoder(IDS)
+    vectors, _ = remove_sentence_boundaries(output["token_embedding"], output["mask"])
+    assert encoder.get_output_dim() == vectors.shape[-1] == 4
+    for row, tokens in zip(vectors.numpy(), SENTENCES, strict=True):
+        np.testing.assert_allclose(row[: len(tokens)], oracle.layers(OPTIONS, ARRAYS, tokens)[0, :, :4], **close)
+    inner = _ElmoBiLm(*files)._token_embedder(IDS)
+    torch.testing.assert_close(inner["token_embedding"], output["token_embedding"])
+    assert {name.split(".")[0] for name in encoder.state_dict()} == {"encoder"}
+
+
+def test_the_state_is_where_scripts_look_for_it(files):
+    embedder, batches = ElmoEmbedder(*files), [SENTENCES, SENTENCES]
+    assert embedder.elmo_bilm.get_output_dim() == 8
+    embedder.elmo_bilm._elmo_lstm.stateful = True
+    for batch, layers in zip(batches, oracle.carry(OPTIONS, ARRAYS, batches)[0], strict=True):
+        np.testing.assert_allclose(embedder.embed_batch(batch)[0], layers[0], **close)
+    embedder.elmo_bilm._elmo_lstm.reset_states()
+    assert embedder.state is None
+    elmo = Elmo(*files, 1, dropout=0.0, stateful=True)
+    first = elmo(IDS)["elmo_representations"][0]
+    elmo._elmo_lstm._elmo_lstm.reset_states()
+    torch.testing.assert_close(elmo(IDS)["elmo_representations"][0], first)
+
+
+def test_settings_of_a_configuration_make_the_modules(files):
+    paths = {"options_file": str(files[0]), "weight_file": str(files[1])}
+    elmo = Elmo.from_params({**paths, "num_output_representations": 2, "dropout": 0.0})
+    assert len(elmo(IDS)["elmo_representations"]) == 2
+
+    class Words:
+        def get_token_to_index_vocabulary(self, namespace):
+            return {"": 0, "The": 1, namespace: 2}
+
+    params = {"type": "elmo_token_embedder", **paths, "namespace_to_cache": "tokens", "projection_dim": 3}
+    embedder = ElmoTokenEmbedder.from_params(Words(), params)
+    assert embedder.get_output_dim() == 3
+    assert len(embedder._elmo._elmo_lstm.cache) == 5
+
+
+def test_what_scripts_catch_as_a_configuration_error_is_ours(files):
+    with pytest.raises(ConfigurationError):
+        Elmo(*files, 1, scalar_mix_parameters=[0.0])
+    with pytest.raises(ConfigurationError):
+        ElmoEmbedder(*files).embed_file(io.StringIO("a\n\nb\n"), "x")
+
+
+# Old state dictionaries
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_an_old_state_dict_loads_strictly_and_brings_its_bilm(files, trained):
+    """As a fine-tuned AllenNLP model saves it: other weights than those of the files."""
+    elmo = Elmo(*files, 1, dropout=0.0, requires_grad=trained, vocab_to_cache=None)
+    elmo.load_state_dict(state_of(OTHER, dtype=torch.float32, mixes=1))
+    found = elmo(IDS)["elmo_representations"][0].detach().numpy()
+    for row, tokens in zip(found, SENTENCES, strict=True):
+        layers = oracle.layers(OPTIONS, OTHER, tokens)
+        np.testing.assert_allclose(row[: len(tokens)], oracle.mix(layers, np.array([0.0, 0.5, 1.0]), 2.0), atol=1e-4)
+    assert {parameter.requires_grad for parameter in elmo._elmo_lstm.parameters()} == {trained}
+
+
+def test_a_cache_of_words_follows_the_loaded_weights(files):
+    words = ["", *SENTENCES[0]]
+    elmo = Elmo(*files, 1, dropout=0.0, vocab_to_cache=words)
+    old = state_of(OTHER, dtype=torch.float32, mixes=1)
+    elmo.load_state_dict({**old, "_elmo_lstm._word_embedding.weight": torch.ones(4, 4)})
+    by_words = elmo(IDS[:1, :3], torch.tensor([[1, 2, 3]]))["elmo_representations"][0]
+    torch.testing.assert_close(by_words, elmo(IDS[:1, :3])["elmo_representations"][0], rtol=0, atol=1e-5)
+
+
+def test_an_elmo_inside_a_network_takes_its_part_of_an_old_state_dict(files):
+    network = torch.nn.ModuleDict({"embedder": ElmoTokenEmbedder(*files, dropout=0.0)})
+    network.load_state_dict(state_of(OTHER, prefix="embedder._elmo.", dtype=torch.float32, mixes=1))
+    found = network["embedder"]._elmo._elmo_lstm(IDS)["activations"][2][0, 1:4]
+    np.testing.assert_allclose(found.numpy(), oracle.layers(OPTIONS, OTHER, SENTENCES[0])[2], atol=1e-4)
+
+
+def test_a_checkpoint_that_wraps_a_state_dict_is_loaded(tmp_path):
+    wrapped = {"state_dict": state_of(OTHER, dtype=torch.float32), "epoch": 3, "lr": 0.1}
+    torch.save(wrapped, tmp_path / "model.th")
+    (tmp_path / "options.json").write_text(json.dumps(OPTIONS))
+    model = stelmo.load(tmp_path / "model.th", options=tmp_path / "options.json")
+    np.testing.assert_allclose(model.layers(SENTENCES)[0], oracle.layers(OPTIONS, OTHER, SENTENCES[0]), atol=1e-4)
+
+
+# Copies
+
+
+@pytest.mark.parametrize("again", [lambda found: pickle.loads(pickle.dumps(found)), copy.deepcopy])
+def test_after_first_use_everything_can_be_copied(files, again):
+    embedder, model = ElmoEmbedder(*files), stelmo.load(files[1])
+    expected = embedder.embed_sentence(SENTENCES[0])
+    model.embed(SENTENCES)
+    np.testing.assert_array_equal(again(embedder).embed_sentence(SENTENCES[0]), expected)
+    np.testing.assert_array_equal(again(model).layers(SENTENCES[:1])[0], expected)
+    elmo = Elmo(*files, 1, dropout=0.0)
+    torch.testing.assert_close(
+        again(elmo)(IDS)["elmo_representations"][0], elmo(IDS)["elmo_representations"][0], rtol=0, atol=0
+    )
