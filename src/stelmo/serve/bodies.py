@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """JSON can contain "\\ud800", half of a character, which cannot be sent back in UTF-8."""
     try:
         text.encode()
@@ -24,7 +24,7 @@ def _encodable(text: str) -> str:
     return text
 
 
-Text = Annotated[str, AfterValidator(_encodable)]
+Text = Annotated[str, AfterValidator(encodable)]
 LAYER_SCHEMA = {"anyOf": [{"type": "string", "enum": ["mean", "top"]}, {"type": "integer", "minimum": 0}]}
 
 
@@ -55,42 +55,14 @@ class Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def _example(*examples: dict[str, Any]) -> ConfigDict:
+def example(*examples: dict[str, Any]) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": list(examples)})
-
-
-TEXTS_SCHEMA: dict[str, Any] = {
-    "anyOf": [
-        {"type": "string", "minLength": 1},
-        {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
-        {
-            "type": "array",
-            "minItems": 1,
-            "items": {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
-        },
-    ]
-}
-
-
-def _texts(value: Any) -> list[str | list[str]]:
-    """One text, several texts, or several texts as lists of words."""
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not texts:
-        raise ValueError("expected a text or a list of texts")
-    flat = [part for text in texts for part in (text if isinstance(text, list) else [text])]
-    if any(isinstance(part, int) for part in flat):
-        raise ValueError("contains token ids, which belong to another tokenizer; expected texts, or lists of words")
-    if not all(isinstance(part, str) for part in flat):
-        raise ValueError("expected a text, a list of texts, or lists of words")
-    for part in flat:
-        _encodable(part)
-    return texts
 
 
 class Mix(Body):
     """γ · Σ s_l h_l. The weights s_0 … s_L, one per layer, are used as given, without a softmax."""
 
-    model_config = _example({"weights": [0.2, 0.5, 0.3], "gamma": 1.0})
+    model_config = example({"weights": [0.2, 0.5, 0.3], "gamma": 1.0})
     weights: list[Number] = Field(min_length=1, max_length=1000)
     gamma: Number = 1.0
 
@@ -122,17 +94,17 @@ class Mixed(Body):
 
 
 class TokenizeRequest(Body):
-    model_config = _example({"text": "They fell in love. Stocks fell."})
+    model_config = example({"text": "They fell in love. Stocks fell."})
     text: Text
 
 
 class TokenizeAnswer(Body):
-    model_config = _example({"sentences": [["They", "fell", "in", "love", "."], ["Stocks", "fell", "."]]})
+    model_config = example({"sentences": [["They", "fell", "in", "love", "."], ["Stocks", "fell", "."]]})
     sentences: list[list[str]]
 
 
 class EmbedRequest(Body):
-    model_config = _example({"sentences": [BANK, LOAN], "layer": "top"}, {"text": "Stocks fell.", "layer": "all"})
+    model_config = example({"sentences": [BANK, LOAN], "layer": "top"}, {"text": "Stocks fell.", "layer": "all"})
     sentences: list[list[Text]] | None = None
     text: Text | None = Field(None, description="raw text instead of sentences; it is tokenised by the server")
     layer: LayerOrAll = "mean"
@@ -147,13 +119,13 @@ class EmbedRequest(Body):
 class EmbedAnswer(Body):
     """Per sentence a (T, D) list; with layer "all" an (L+1, T, D) list."""
 
-    model_config = _example({"sentences": [["Stocks"]], "vectors": [[[0.1, -0.2, 0.3]]]})
+    model_config = example({"sentences": [["Stocks"]], "vectors": [[[0.1, -0.2, 0.3]]]})
     sentences: list[list[str]]
     vectors: list[list[list[float]]] | list[list[list[list[float]]]]
 
 
 class SimilarityRequest(Mixed):
-    model_config = _example(
+    model_config = example(
         {"first": BANK, "second": LOAN, "layer": 2}, {"first": BANK, "second": LOAN, "layers": "each"}
     )
     first: Tokens
@@ -164,7 +136,7 @@ class SimilarityRequest(Mixed):
 class SimilarityAnswer(Body):
     """Cosines of all word pairs, one row per word of the first sentence."""
 
-    model_config = _example({"first": ["a"], "second": ["a", "bank"], "similarity": [[1.0, 0.2]], "layers": None})
+    model_config = example({"first": ["a"], "second": ["a", "bank"], "similarity": [[1.0, 0.2]], "layers": None})
     first: list[str]
     second: list[str]
     similarity: list[list[float]] | None = None
@@ -172,7 +144,7 @@ class SimilarityAnswer(Body):
 
 
 class GuessRequest(Body):
-    model_config = _example({"tokens": ["The", "___", "barked", "."], "position": 1, "k": 5})
+    model_config = example({"tokens": ["The", "___", "barked", "."], "position": 1, "k": 5})
     tokens: Tokens
     position: Position
     k: Count = 10
@@ -186,7 +158,7 @@ class Guess(Body):
 class GuessAnswer(Body):
     """Predictions from the words before the position, from those after it, and from both."""
 
-    model_config = _example(
+    model_config = example(
         {
             "forward": [{"word": "first", "probability": 0.02}],
             "backward": [{"word": "dogs", "probability": 0.1}],
@@ -198,57 +170,8 @@ class GuessAnswer(Body):
     both: list[Guess]
 
 
-class EmbeddingsRequest(Body):
-    """The request of OpenAI's embeddings API. Pre-tokenised texts are lists of words, not of token ids."""
-
-    model_config = _example({"input": ["We sat on the bank of the river.", "Stocks fell."], "model": "english"})
-    input: Annotated[str | list[Any], PlainValidator(_texts), WithJsonSchema(TEXTS_SCHEMA)]
-    model: Text | None = Field(None, description="the name of this server's model; any other is refused")
-    encoding_format: Literal["float", "base64"] = "float"
-    dimensions: Count | None = Field(None, description="if given, it must be the width of the model")
-    user: Text | None = Field(None, description="ignored")
-
-
-class Embedding(Body):
-    object: Literal["embedding"] = "embedding"
-    index: int
-    embedding: list[float] | str = Field(description="numbers, or little-endian float32 in base64")
-
-
-class Usage(Body):
-    prompt_tokens: int
-    total_tokens: int
-
-
-class EmbeddingsAnswer(Body):
-    model_config = _example(
-        {
-            "object": "list",
-            "data": [{"object": "embedding", "index": 0, "embedding": [0.6, -0.8]}],
-            "model": "english",
-            "usage": {"prompt_tokens": 3, "total_tokens": 3},
-        }
-    )
-    object: Literal["list"] = "list"
-    data: list[Embedding]
-    model: str
-    usage: Usage
-
-
-class TextsRequest(Body):
-    """The request of text-embeddings-inference's /embed."""
-
-    model_config = _example({"inputs": ["We sat on the bank of the river.", "Stocks fell."]})
-    inputs: Annotated[str | list[Any], PlainValidator(_texts), WithJsonSchema(TEXTS_SCHEMA)]
-    normalize: bool = Field(True, description="scale each vector to length 1")
-    truncate: bool = Field(False, description="cut sentences that are too long instead of refusing them")
-    truncation_direction: Literal["left", "right", "Left", "Right"] = "right"
-    prompt_name: None = None
-    dimensions: Count | None = Field(None, description="if given, it must be the width of the model")
-
-
 class ModelAnswer(Body):
-    model_config = _example(
+    model_config = example(
         {
             "name": "english",
             "parameters": 13_000_000,
@@ -277,7 +200,7 @@ class TaskOutput(Body):
 
 
 class TaskAnswer(Body):
-    model_config = _example(
+    model_config = example(
         {
             "name": "run",
             "task": "ner",
@@ -295,12 +218,12 @@ class WordUses(Body):
 
 
 class WordsAnswer(Body):
-    model_config = _example({"words": [{"word": "bank", "uses": 120}]})
+    model_config = example({"words": [{"word": "bank", "uses": 120}]})
     words: list[WordUses]
 
 
 class NeighboursRequest(Mixed):
-    model_config = _example({"tokens": BANK, "position": 4, "layer": 2, "k": 5})
+    model_config = example({"tokens": BANK, "position": 4, "layer": 2, "k": 5})
     tokens: Tokens
     position: Position
     k: Count = 10
@@ -320,7 +243,7 @@ class StaticNeighbour(Body):
 
 
 class NeighboursAnswer(Body):
-    model_config = _example(
+    model_config = example(
         {
             "contextual": [{"id": 7, "tokens": ["a", "river", "bank"], "position": 2, "similarity": 0.8}],
             "static": [{"word": "banks", "similarity": 0.7}],
@@ -331,7 +254,7 @@ class NeighboursAnswer(Body):
 
 
 class MapRequest(Body):
-    model_config = _example({"word": "bank", "mixes": [2], "method": "pca"})
+    model_config = example({"word": "bank", "mixes": [2], "method": "pca"})
     word: Text
     mixes: list[MixOrLayer] = Field(["mean"], min_length=1, max_length=2)
     method: Method = "pca"
@@ -361,7 +284,7 @@ class Cluster(Body):
 
 
 class MapAnswer(Body):
-    model_config = _example(
+    model_config = example(
         {
             "word": "bank",
             "total": 1,
@@ -380,12 +303,12 @@ class MapAnswer(Body):
 
 
 class JobAnswer(Body):
-    model_config = _example({"job": "3q2-7w"})
+    model_config = example({"job": "3q2-7w"})
     job: str
 
 
 class JobState(Body):
-    model_config = _example({"state": "running", "progress": 0.4, "map": None, "error": None})
+    model_config = example({"state": "running", "progress": 0.4, "map": None, "error": None})
     state: Literal["running", "done", "failed"]
     progress: float
     map: MapAnswer | None = None
@@ -393,14 +316,14 @@ class JobState(Body):
 
 
 class Health(Body):
-    model_config = _example({"status": "ok"})
+    model_config = example({"status": "ok"})
     status: Literal["ok"]
 
 
 class Problem(Body):
     """What went wrong (RFC 9457)."""
 
-    model_config = _example(
+    model_config = example(
         {
             "type": "about:blank",
             "title": "Unprocessable Entity",

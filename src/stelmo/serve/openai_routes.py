@@ -5,22 +5,101 @@ The vector of a text is the mean of its tokens' vectors (the mean of the layers)
 
 import base64
 from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter
+from pydantic import Field, PlainValidator, WithJsonSchema
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from stelmo.errors import DataError
 from stelmo.explore import mixing
-from stelmo.serve import arrays, bodies, problems
+from stelmo.serve import arrays, problems
+from stelmo.serve.bodies import Body, Count, Text, encodable, example
 from stelmo.serve.context import Array, Context, Here, mixed
 
 router = APIRouter(responses=problems.ANSWERS)
 
+TEXTS_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
+        {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
+        },
+    ]
+}
 
-@router.post("/v1/embeddings", response_model=bodies.EmbeddingsAnswer)
-async def embeddings(here: Here, body: bodies.EmbeddingsRequest) -> Response:
+
+def _texts(value: Any) -> list[str | list[str]]:
+    """One text, several texts, or several texts as lists of words."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts:
+        raise ValueError("expected a text or a list of texts")
+    flat = [part for text in texts for part in (text if isinstance(text, list) else [text])]
+    if any(isinstance(part, int) for part in flat):
+        raise ValueError("contains token ids, which belong to another tokenizer; expected texts, or lists of words")
+    if not all(isinstance(part, str) for part in flat):
+        raise ValueError("expected a text, a list of texts, or lists of words")
+    for part in flat:
+        encodable(part)
+    return texts
+
+
+class EmbeddingsRequest(Body):
+    """The request of OpenAI's embeddings API. Pre-tokenised texts are lists of words, not of token ids."""
+
+    model_config = example({"input": ["We sat on the bank of the river.", "Stocks fell."], "model": "english"})
+    input: Annotated[str | list[Any], PlainValidator(_texts), WithJsonSchema(TEXTS_SCHEMA)]
+    model: Text | None = Field(None, description="the name of this server's model; any other is refused")
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: Count | None = Field(None, description="if given, it must be the width of the model")
+    user: Text | None = Field(None, description="ignored")
+
+
+class Embedding(Body):
+    object: Literal["embedding"] = "embedding"
+    index: int
+    embedding: list[float] | str = Field(description="numbers, or little-endian float32 in base64")
+
+
+class Usage(Body):
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsAnswer(Body):
+    model_config = example(
+        {
+            "object": "list",
+            "data": [{"object": "embedding", "index": 0, "embedding": [0.6, -0.8]}],
+            "model": "english",
+            "usage": {"prompt_tokens": 3, "total_tokens": 3},
+        }
+    )
+    object: Literal["list"] = "list"
+    data: list[Embedding]
+    model: str
+    usage: Usage
+
+
+class TextsRequest(Body):
+    """The request of text-embeddings-inference's /embed."""
+
+    model_config = example({"inputs": ["We sat on the bank of the river.", "Stocks fell."]})
+    inputs: Annotated[str | list[Any], PlainValidator(_texts), WithJsonSchema(TEXTS_SCHEMA)]
+    normalize: bool = Field(True, description="scale each vector to length 1")
+    truncate: bool = Field(False, description="cut sentences that are too long instead of refusing them")
+    truncation_direction: Literal["left", "right", "Left", "Right"] = "right"
+    prompt_name: None = None
+    dimensions: Count | None = Field(None, description="if given, it must be the width of the model")
+
+
+@router.post("/v1/embeddings", response_model=EmbeddingsAnswer)
+async def embeddings(here: Here, body: EmbeddingsRequest) -> Response:
     """OpenAI's embeddings API: texts → vectors of length 1."""
     if body.model not in (None, here.name):
         raise HTTPException(404, f"model {body.model!r:.60} is not served here; expected {here.name!r}")
@@ -33,9 +112,9 @@ async def embeddings(here: Here, body: bodies.EmbeddingsRequest) -> Response:
             found = [base64.b64encode(vector_D.astype("<f4").tobytes()).decode() for vector_D in units_ND]
         else:
             found = units_ND.astype(float).tolist()
-        data = [bodies.Embedding(index=index, embedding=vector) for index, vector in enumerate(found)]
-        usage = bodies.Usage(prompt_tokens=tokens, total_tokens=tokens)
-        made = bodies.EmbeddingsAnswer(data=data, model=here.name, usage=usage)
+        data = [Embedding(index=index, embedding=vector) for index, vector in enumerate(found)]
+        usage = Usage(prompt_tokens=tokens, total_tokens=tokens)
+        made = EmbeddingsAnswer(data=data, model=here.name, usage=usage)
         return Response(made.model_dump_json(), media_type=arrays.JSON)
 
     units_ND = mixing.units(vectors_ND)
@@ -47,7 +126,7 @@ async def embeddings(here: Here, body: bodies.EmbeddingsRequest) -> Response:
     response_model=list[list[float]],
     responses={200: {"content": {arrays.JSON: {"example": [[0.6, -0.8]]}}}},
 )
-async def embed(here: Here, body: bodies.TextsRequest) -> Response:
+async def embed(here: Here, body: TextsRequest) -> Response:
     """The /embed of text-embeddings-inference: texts → vectors."""
     _check_width(here, body.dimensions)
     cut = body.truncation_direction.lower() if body.truncate else None
