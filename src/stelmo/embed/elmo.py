@@ -145,7 +145,7 @@ def _refuse_what_is_not_stored(cached: Cached, state: str | None, trainable: boo
         raise ConfigError("Elmo: trainable, but precomputed layers cannot change; pass the model itself")
     if markers:
         raise ConfigError(
-            "Elmo: keep_boundaries and layer_norm 'allennlp' need <S> and </S>, which precomputed layers do not have; "
+            "Elmo: keep_boundaries and layer_norm 'allennlp' need <S> and </S>, which precomputed layers lack; "
             "pass the model itself"
         )
 
