@@ -8,12 +8,12 @@ import torch
 
 from stelmo.config import CharInput, LoadSettings, LstmConfig, ModelConfig, WordInput
 from stelmo.embed.model import Model
-from stelmo.engine import plain as engine
-from stelmo.engine import start
+from stelmo.engine import plain
 from stelmo.formats import models
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
 from stelmo.store.saved import SavedModel
+from stelmo.text.ids import word_ids
 from stelmo.text.vocabulary import Vocabulary
 
 WORDS = ("<S>", "</S>", "<UNK>", "the", "bank", "river", ".", "a", "über", "日本")
@@ -43,7 +43,7 @@ def softmax(config: ModelConfig = CONFIG, seed: int = 1) -> Softmax:
 def saved(config: ModelConfig = CONFIG, **fields: Any) -> SavedModel:
     """With a vocabulary, a softmax and a warm state of its own, unless told otherwise."""
     module, words = bilm(config), Vocabulary(WORDS)
-    warm = start.warm_state(module, engine.word_ids(config, words), start.WARM_UP)
+    warm = plain.warm_state(module, word_ids(config, words))
     given = {"vocabulary": words, "read_softmax": partial(softmax, config), "start": warm} | fields
     return SavedModel(module, "tiny", **given)
 
