@@ -112,7 +112,7 @@ def test_a_signal_saves_and_says_that_the_same_command_goes_on(corpus, whole, tm
     process.send_signal(signal.SIGTERM)
     assert "run the same command again to resume" in process.communicate()[1]
     assert process.returncode == 130
-    assert "going on from step" in train(corpus, run).stderr
+    assert "resuming from step" in train(corpus, run).stderr
     assert model_bytes(run) == model_bytes(whole)
 
 
@@ -124,7 +124,7 @@ def test_a_full_disk_is_said_and_training_goes_on_to_a_clear_end(corpus, tmp_pat
 
     done = train(corpus, tmp_path / "run", expect=2, preexec_fn=limit)
     assert "disk is full or a size limit was reached" in done.stderr
-    assert "training goes on" in done.stderr
+    assert "training continues" in done.stderr
     assert "make room and repeat the command" in done.stderr
     assert "Traceback" not in done.stderr
     train(corpus, tmp_path / "run")

@@ -13,7 +13,7 @@ from stelmo.config import TrainSettings
 
 if TYPE_CHECKING:
     from stelmo.train.pretrain import Outcome
-    from stelmo.train.watch import Report, Watch
+    from stelmo.train.run_state import StageReport, StepReport, TrainProgress
 
 EXAMPLE = "Example: `stelmo pretrain laptop --data corpus --to run --set time=8h`"
 
@@ -53,9 +53,9 @@ def pretrain(
     presets.plan(preset, settings, set_ or ())  # wrong settings are refused before a large corpus is opened
     corpus = shards.read(data)
     plan = presets.plan(preset, settings, set_ or (), vocabulary=len(corpus.vocabulary))
-    with watching() as watch:
-        plan = presets.with_vectors(plan, vectors, corpus, watch.say)
-        outcome = training.pretrain(plan, corpus, to, watch)
+    with watching() as progress:
+        plan = presets.with_vectors(plan, vectors, corpus, progress.message)
+        outcome = training.pretrain(plan, corpus, to, progress)
     refuse_unfinished(outcome)
     if outcome.first:
         _report(outcome, to)
@@ -82,26 +82,28 @@ def _report(outcome: "Outcome", to: Path) -> None:
 
 
 @contextmanager
-def watching() -> Iterator["Watch"]:
+def watching() -> Iterator["TrainProgress"]:
     with screen.telling() as tell:
-        yield _Watch(tell)
+        yield _Progress(tell)
 
 
-class _Watch:
+class _Progress:
     def __init__(self, tell: Callable[[str, float, str], None]) -> None:
         self._tell = tell
 
-    def step(self, report: "Report") -> None:
-        self._tell("training", report.share, _figures(report))
+    def update(self, report: "StepReport | StageReport") -> None:
+        from stelmo.train.run_state import StageReport
 
-    def stage(self, label: str, share: float, figures: str) -> None:
-        self._tell(label, share, figures)
+        if isinstance(report, StageReport):
+            self._tell(*report)
+        else:
+            self._tell("training", report.share, _figures(report))
 
-    def say(self, message: str) -> None:
-        screen.note(message)
+    def message(self, text: str) -> None:
+        screen.note(text)
 
 
-def _figures(report: "Report") -> str:
+def _figures(report: "StepReport") -> str:
     steps = f"step {report.step:,}" + (f"/{report.steps:,}" if report.steps else "")
     parts = [steps, f"{report.tokens:,} tokens", f"{report.rate:,.0f}/s"]
     if report.loss:  # a line of the log begins with none

@@ -57,8 +57,8 @@ def tune(
         raise ConfigError(
             "--hdf5: a model that reads code points does not fit this layout; use `stelmo convert --format efml`"
         )
-    with watching() as watch:
-        tuned = tuning.tune(saved, shards.read(data), to, chosen, watch, new_softmax=new_softmax, vectors=vectors)
+    with watching() as progress:
+        tuned = tuning.tune(saved, shards.read(data), to, chosen, progress, new_softmax=new_softmax, vectors=vectors)
     refuse_unfinished(tuned.outcome)
     if tuned.outcome.first:
         _report(tuned, to)

@@ -19,7 +19,7 @@ from torch import Tensor
 from stelmo.engine import plain
 from stelmo.engine.plain import Words, refuse_overflow
 from stelmo.model.bilm import BiLM
-from stelmo.model.stack import ResidualStack
+from stelmo.model.stack import with_residual
 from stelmo.model.state import State
 from stelmo.ops import fast
 from stelmo.text import chars
@@ -120,25 +120,24 @@ class Packed:
     ) -> Outputs:
         """The packed outputs (G, N, P) of every layer in some directions, and its state at each row's end."""
         torch.set_num_threads(threads)
-        layers, ends = [weights.of(some) for weights in self._layers], []
-        stack = ResidualStack(x_UP, len(layers), self._config.skip, Tensor.add_)
-        for depth, x in stack:
-            fill = fast.from_outputs(x, layers[depth]) if depth else _first_fill(x_UP, index_2N[some], layers[0])
+        outputs: list[Tensor] = []
+        ends = []
+        for depth, weights in enumerate(layers.of(some) for layers in self._layers):
+            fill = fast.from_outputs(outputs[-1], weights) if depth else _first_fill(x_UP, index_2N[some], weights)
             h_2BP, c_2BH = begun[depth]
-            y_GNP, h_GBP, c_GBH = fast.lstm(fill, sizes, layers[depth], h_2BP[some], c_2BH[some])
-            stack.put(y_GNP)
-            ends.append((h_GBP, c_GBH))
-        return stack.outputs, ends
+            y_GNP, *end = fast.lstm(fill, sizes, weights, h_2BP[some], c_2BH[some])
+            x_GNP = outputs[-1] if depth else y_GNP
+            outputs.append(with_residual(depth, y_GNP, x_GNP, self._config.skip, Tensor.add_))
+            ends.append((end[0], end[1]))
+        return outputs, ends
 
     def _after_first_markers(self, x_2P: Tensor, start: State, rows: int) -> LayerStates:
         """The state of every layer after the first marker of each direction, the same for all sentences."""
-        states = []
-        stack = ResidualStack(x_2P[:, None], len(self._layers), self._config.skip)
-        for depth, x_21P in stack:
-            weights = self._layers[depth]
+        states, x_21P = [], x_2P[:, None]
+        for depth, weights in enumerate(self._layers):
             fill = fast.from_outputs(x_21P, weights)
             y_21P, h_21P, c_21H = fast.lstm(fill, [1], weights, start.h[:, depth], start.c[:, depth])
-            stack.put(y_21P)
+            x_21P = with_residual(depth, y_21P, x_21P, self._config.skip)
             states.append((h_21P.expand(-1, rows, -1), c_21H.expand(-1, rows, -1)))
         return states
 

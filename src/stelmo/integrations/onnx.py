@@ -20,7 +20,7 @@ from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
 from stelmo.model.bilm import BiLM, ProjectedLstm
 from stelmo.model.encoder import CharEncoder, Highway
-from stelmo.model.stack import ResidualStack
+from stelmo.model.stack import with_residual
 from stelmo.model.state import State
 from stelmo.ops.reference import FORGET_BIAS
 from stelmo.store import atomic
@@ -191,14 +191,14 @@ def _highway(graph: _Graph, x: str, weights: Highway) -> str:
 
 def _direction(graph: _Graph, bilm: BiLM, side: int, x_SBP: str, start: State) -> list[str]:
     """One direction in its reading order → the output (S, B, P) of every layer; undefined past a row's end."""
-    layers = (bilm.lstm_forward, bilm.lstm_backward)[side]
-    stack = ResidualStack(x_SBP, len(layers), bilm.config.lstm.skip, partial(graph, "Add"))
-    for depth, x_SBP in stack:
-        layer = layers[depth]
+    outputs: list[str] = []
+    for depth, layer in enumerate((bilm.lstm_forward, bilm.lstm_backward)[side]):
         assert isinstance(layer, ProjectedLstm)
         begin = State(start.h[side, depth], start.c[side, depth])
-        stack.put(_lstm(graph, layer, x_SBP, begin, f"{side}_{depth}_"))
-    return stack.outputs
+        y_SBP = _lstm(graph, layer, x_SBP, begin, f"{side}_{depth}_")
+        x_SBP = with_residual(depth, y_SBP, x_SBP, bilm.config.lstm.skip, partial(graph, "Add"))
+        outputs.append(x_SBP)
+    return outputs
 
 
 def _lstm(graph: _Graph, layer: ProjectedLstm, x_SBP: str, start: State, name: str) -> str:

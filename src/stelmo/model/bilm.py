@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 from stelmo.config import LstmConfig, ModelConfig
 from stelmo.model import state as states
 from stelmo.model.encoder import encoder_of
-from stelmo.model.stack import ResidualStack
+from stelmo.model.stack import with_residual
 from stelmo.model.state import State
 from stelmo.ops import reference as ops
 
@@ -80,10 +80,10 @@ class BiLM(nn.Module):
 
     def _run(self, cells: nn.ModuleList, x_BTP: Tensor, lengths_B: Tensor, start: State) -> tuple[list[Tensor], State]:
         """One direction, in reading order → the output of every layer, and the end state (L, B, ·)."""
-        ends = []
-        stack = ResidualStack(x_BTP, len(cells), self.config.lstm.skip)
-        for depth, x_BTP in stack:
-            y_BTP, h_BP, c_BH = cells[depth](x_BTP, lengths_B, start.h[depth], start.c[depth])
-            stack.put(y_BTP)
-            ends.append((h_BP, c_BH))
-        return stack.outputs, State(*(torch.stack(part) for part in zip(*ends, strict=True)))
+        outputs, ends = [], []
+        for depth, cell in enumerate(cells):
+            y_BTP, *end = cell(x_BTP, lengths_B, start.h[depth], start.c[depth])
+            x_BTP = with_residual(depth, y_BTP, x_BTP, self.config.lstm.skip)
+            outputs.append(x_BTP)
+            ends.append(end)
+        return outputs, State(*(torch.stack(part) for part in zip(*ends, strict=True)))

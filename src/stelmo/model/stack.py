@@ -1,33 +1,15 @@
-"""The residual connection between the LSTM layers of one direction. Knows neither layers nor tensors."""
+"""The residual connection between the LSTM layers of one direction, for the modules, the engine, training and ONNX."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import add
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 X = TypeVar("X")
 
 
-class ResidualStack(Generic[X]):
-    """Iterating gives the number and the input of each layer; `put` takes its output.
+def with_residual(depth: int, y: X, x: X, skip: bool, add: Callable[[X, X], X] = add) -> X:
+    """The output of layer `depth`, which read x and gave y: from the second layer on, with `skip`, x is added.
 
-    With `skip`, from the second layer on, the input of a layer is added to its output. The sum is the input of the
-    next layer; it never reaches the state of the LSTM.
-
-        stack = ResidualStack(x, layers=2, skip=True)
-        for depth, x in stack:
-            stack.put(run_layer(depth, x))
+    The sum is the input of the next layer; it never reaches the state of the LSTM.
     """
-
-    def __init__(self, x: X, layers: int, skip: bool, add: Callable[[X, X], X] = add) -> None:
-        self.outputs: list[X] = []  # of each layer, the residual included
-        self._x, self._layers, self._skip, self._add = x, layers, skip, add
-
-    def __iter__(self) -> Iterator[tuple[int, X]]:
-        for depth in range(self._layers):
-            yield depth, self._x
-
-    def put(self, y: X, x: X | None = None) -> None:
-        """The output of a layer; `x` is what the layer read if that was not its input as given (dropout)."""
-        residual = self._x if x is None else x
-        self._x = self._add(y, residual) if self._skip and self.outputs else y
-        self.outputs.append(self._x)
+    return add(y, x) if skip and depth else y

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from stelmo import overrides
 from stelmo.config import ElmoSettings, Settings, TaskSettings, parse
 from stelmo.embed.cached import Cached
 from stelmo.embed.elmo import Elmo
@@ -12,7 +13,6 @@ from stelmo.model.mix import LayerNorm
 from stelmo.tasks.inputs import NONE, RANDOM, StaticTable, WordReader, places
 from stelmo.tasks.table import named
 from stelmo.tasks.task import AnyTask, Inventory, TaskNetwork
-from stelmo.train.presets import parse_words
 
 
 class TaskConfig(NamedTuple):
@@ -43,16 +43,16 @@ def configure(
     name: str,
     preset: str = "cpu",
     elmo: Mapping[str, Any] | None = None,
-    overrides: Iterable[str] = (),
+    assignments: Iterable[str] = (),
     vectors: str = RANDOM,
     fraction: float = 1.0,
 ) -> TaskConfig:
-    """The preset's settings and the paper's ELMo settings for the task, changed by overrides such as size.hidden=50."""
+    """The preset's settings and the paper's ELMo settings for the task, changed by size.hidden=50 and the like."""
     task = named(name)
     if not 0 < fraction <= 1:
         raise ConfigError(f"--fraction {fraction}: expected a share of the training examples, above 0 and at most 1")
     size = task.size(preset).model_dump()
-    changes = parse_words(overrides)
+    changes = overrides.parse(assignments)
     changed_size, changed_elmo = changes.pop("size", {}), changes.pop("elmo", {})
     if not isinstance(changed_size, dict):
         raise ConfigError(f"--set size={changed_size}: expected one setting of the size, such as size.hidden=50")

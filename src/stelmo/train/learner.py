@@ -1,10 +1,11 @@
-"""A model in training: one step after another. Knows no files, no clock and no schedule.
+"""A model in training, one step after another. Knows no files, no clock and no schedule.
 
-All that is random follows from (seed, step, rank), so that there is no generator to keep. R rows of all processes.
+Everything random follows from (seed, step, rank), so there is no generator to store. R rows of all processes,
+n rows of the softmax in one process, m in all.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
@@ -18,8 +19,7 @@ from stelmo.corpus.windows import Sentences, Streams, Window
 from stelmo.errors import ConfigError
 from stelmo.model.bilm import BiLM
 from stelmo.model.state import State
-from stelmo.ops.losses import merge
-from stelmo.train import gradients
+from stelmo.ops.losses import RowGradient, merge
 from stelmo.train.batches import Batches
 from stelmo.train.optimizers import Optimizer
 from stelmo.train.sampling import Negatives, negatives
@@ -70,16 +70,48 @@ class Learner:
 
     def step(self, number: int, lr: float) -> Losses:
         """The step of that number, from 1; parameters stay as they are where it raises."""
+        settings, rows_here = self.settings, len(self._rows)
         self.bilm.zero_grad(set_to_none=True)
-        results = list(self._parts(number))
+        window, sampled = self._streams.next(settings.unroll), self._negatives(number)
+        # Every process and part adds its share, so that the sum is the gradient of the batch's mean.
+        scale = (settings.unroll if settings.window_loss else 1) / (self.world.size * settings.accumulate)
+        size, results = rows_here // settings.accumulate, []
+        for part, first in enumerate(range(0, rows_here, size)):  # gradients add up in the biLM
+            own = slice(first, first + size)
+            batch = self._batches(Window(*(types_2TB[:, :, own] for types_2TB in window))).to(self.device)
+            start = State(*(half[:, :, own] for half in self._state))
+            with self._precision():
+                result = step(
+                    self.bilm,
+                    self.softmax,
+                    batch,
+                    start,
+                    sampled,
+                    scale=scale * self._loss_scale,
+                    dropout=settings.dropout,
+                    seed=(settings.seed, number, self.world.rank, part),
+                    buffers=self._buffers,
+                )
+            results.append(result)
+        self._state = State(*(torch.cat(half, 2) for half in zip(*(r.state for r in results), strict=True)))
+        return self._apply(results, number, lr)
+
+    def _apply(self, results: list[StepResult], number: int, lr: float) -> Losses:
+        """Sum the gradients over all processes, clip them, and change the parameters."""
         dense = [p.grad for p in self.bilm.parameters() if p.grad is not None]
         rows = results[0].rows if len(results) == 1 else merge([result.rows for result in results])
-        rows = gradients.over_processes(self.world, dense, rows, len(self.softmax.bias))
-        gradients.scale_(dense, rows, 1 / self._magnified)
-        norm = gradients.norm(dense, rows)
+        rows = on_rows(rows, self.world.union(rows.rows_n, len(self.softmax.bias)))
+        self.world.sum_(*dense, rows.weight_nP, rows.bias_n)
+        everything = [*dense, rows.weight_nP, rows.bias_n]
+        if self._loss_scale != 1.0:
+            torch._foreach_mul_(everything, 1 / self._loss_scale)
+        norms = torch.stack(torch._foreach_norm(everything))
+        norm = float(torch.linalg.vector_norm(norms.double()))
         losses = Losses(_mean(r.loss_forward for r in results), _mean(r.loss_backward for r in results), norm)
         _refuse_divergence(losses, number, lr)
-        gradients.scale_(dense, rows, min(1.0, self._bound / max(norm, 1e-30)))
+        bound = math.inf if self.settings.clip == "none" else self.settings.clip
+        if norm > bound:
+            torch._foreach_mul_(everything, bound / norm)
         self._optimizer.step(rows, lr, number)
         return losses
 
@@ -110,38 +142,6 @@ class Learner:
         settings = self.settings
         return Streams(self._sentences, rows=self._rows, of=settings.batch, seed=settings.seed, position=position)
 
-    def _parts(self, number: int) -> Iterator[StepResult]:
-        """The batch, some rows at a time; gradients add up in the biLM."""
-        window = self._streams.next(self.settings.unroll)
-        sampled = self._negatives(number)
-        size = len(self._rows) // self.settings.accumulate
-        ends = []
-        for part, first in enumerate(range(0, len(self._rows), size)):
-            own = slice(first, first + size)
-            start = State(*(half[:, :, own] for half in self._state))
-            columns = Window(*(types_2TB[:, :, own] for types_2TB in window))
-            result = self._computed(columns, start, sampled, (self.settings.seed, number, self.world.rank, part))
-            ends.append(result.state)
-            yield result
-        self._state = ends[0] if len(ends) == 1 else State(*(torch.cat(half, 2) for half in zip(*ends, strict=True)))
-
-    def _computed(self, window: Window, start: State, sampled: Negatives | None, seed: tuple[int, ...]) -> StepResult:
-        settings = self.settings
-        # Every process and part adds its share, so that the sum is the gradient of the batch's mean.
-        scale = (settings.unroll if settings.window_loss else 1) / (self.world.size * settings.accumulate)
-        with self._precision():
-            return step(
-                self.bilm,
-                self.softmax,
-                self._batches(window).to(self.device),
-                start,
-                sampled,
-                scale=scale * self._magnified,
-                dropout=settings.dropout,
-                seed=seed,
-                buffers=self._buffers,
-            )
-
     def _negatives(self, number: int) -> Negatives | None:
         """The same in every process; none where so many cannot be drawn."""
         count = sampled_words(self.settings, len(self.softmax.bias))
@@ -150,11 +150,7 @@ class Learner:
         return negatives(self.settings.seed, number, len(self.softmax.bias), count).to(self.device)
 
     @property
-    def _bound(self) -> float:
-        return math.inf if self.settings.clip == "none" else self.settings.clip
-
-    @property
-    def _magnified(self) -> float:
+    def _loss_scale(self) -> float:
         return FP16_SCALE if self.settings.precision == "fp16" else 1.0
 
     def _precision(self) -> AbstractContextManager[object]:
@@ -162,6 +158,17 @@ class Learner:
         if self.settings.precision not in halves:
             return nullcontext()
         return torch.autocast(self.device.type, halves[self.settings.precision])
+
+
+def on_rows(part: RowGradient, rows_m: Tensor) -> RowGradient:
+    """The same gradient over more rows: those that any process has."""
+    if rows_m is part.rows_n:
+        return part
+    place_n = torch.searchsorted(rows_m, part.rows_n)
+    weight_mP = part.weight_nP.new_zeros(len(rows_m), part.weight_nP.shape[1])
+    bias_m = part.bias_n.new_zeros(len(rows_m))
+    weight_mP[place_n], bias_m[place_n] = part.weight_nP, part.bias_n
+    return RowGradient(rows_m, weight_mP, bias_m)
 
 
 def _under(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -184,6 +191,6 @@ def _refuse_divergence(losses: Losses, number: int, lr: float) -> None:
         return
     what = "gradient" if math.isfinite(losses.forward + losses.backward) else "loss"
     raise ConfigError(
-        f"step {number}: the {what} is no number any more (learning rate {lr:.3g}); the last checkpoint is kept, "
+        f"step {number}: the {what} is not a number (learning rate {lr:.3g}); the last checkpoint is kept, "
         "so start another run with a lower lr, a longer warmup or a smaller clip"
     )

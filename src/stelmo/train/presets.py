@@ -1,16 +1,16 @@
-"""A preset's name, a TOML file and `name=value` words → the settings of a run. Knows no corpus.
+"""A preset, a TOML file and `name=value` assignments → the settings of a run, checked against its corpus.
 
-A later layer overrides an earlier one: preset, file, words. Settings of training stand alone (`lr`); those of the
-architecture behind their part (`lstm.cells`, `input.filters`).
+Each overrides the one before it. Settings of training have plain names (`lr`); those of the architecture and of the
+warm start are prefixed (`lstm.cells`, `input.filters`, `vectors.steps`).
 """
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from stelmo import overrides
 from stelmo.config import (
     BUDGETS,
     CharInput,
@@ -23,7 +23,7 @@ from stelmo.config import (
     parse,
 )
 from stelmo.corpus.folder import Corpus
-from stelmo.errors import ConfigError
+from stelmo.errors import ConfigError, DataError
 from stelmo.train.start import Start
 from stelmo.train.warm_start import WarmStart, read_vectors
 
@@ -31,7 +31,7 @@ Layer = Mapping[str, Any]
 
 
 class Plan(NamedTuple):
-    """All that decides what a run turns out, but the text."""
+    """Everything that decides the result of a run, except the text."""
 
     model: ModelConfig
     train: TrainSettings
@@ -89,9 +89,9 @@ PRESETS: dict[str, Layer] = {
 
 
 def plan(preset: str, file: Path | None = None, words: Iterable[str] = (), vocabulary: int | None = None) -> Plan:
-    """The preset's settings, overridden by the file's and then by the words. `vocabulary` sizes a word-id input."""
+    """The preset, overridden by the file, overridden by the assignments. `vocabulary` sizes a word-id input."""
     if preset not in PRESETS:
-        raise ConfigError(f"{preset!r} is no preset; presets are {', '.join(PRESETS)}")
+        raise ConfigError(f"{preset!r} is not a preset; presets are {', '.join(PRESETS)}")
     values = overridden(PRESETS[preset], file, words)
     model = {part: values.pop(part) for part in ("input", "lstm")}
     if model["input"].get("kind") == "words" and vocabulary is not None:
@@ -105,7 +105,7 @@ def plan(preset: str, file: Path | None = None, words: Iterable[str] = (), vocab
 
 
 def with_vectors(plan: Plan, source: str | None, corpus: Corpus, say: Callable[[str], None]) -> Plan:
-    """The plan, starting from the static vectors of `source` where it is given."""
+    """The plan, starting from the static vectors of `source` if one is given."""
     if source is None:
         if plan.vectors is not None:
             raise ConfigError("vectors.*: these settings require --vectors FILE (or --vectors trained)")
@@ -114,41 +114,37 @@ def with_vectors(plan: Plan, source: str | None, corpus: Corpus, say: Callable[[
     return plan._replace(warm=read_vectors(source, corpus, settings, plan.model.lstm.projection, say))
 
 
+def refuse_misfit(plan: Plan, corpus: Corpus) -> None:
+    """Refuse a corpus that does not fit the plan, before anything is written."""
+    _refuse_corpus(corpus, plan.train)
+    if plan.start is None:
+        _refuse_input(plan.model, corpus)
+
+
+def _refuse_corpus(corpus: Corpus, settings: TrainSettings) -> None:
+    found = corpus.manifest.train.sentences
+    if found < settings.batch:
+        raise DataError(
+            f"{corpus.path}: {found} training sentences for a batch of {settings.batch} rows; "
+            f"each row reads its own, so prepare more text or set batch to {max(1, found)} or less"
+        )
+    if not corpus.heldout:
+        raise DataError(f"{corpus.path}: no held-out sentences to validate on; prepare the text with --heldout 0.01")
+
+
+def _refuse_input(model: ModelConfig, corpus: Corpus) -> None:
+    reads, words = model.input, len(corpus.vocabulary)
+    if isinstance(reads, CodePointInput):
+        raise ConfigError("input.kind: a model that reads code points cannot start here; use chars or words")
+    if isinstance(reads, WordInput) and reads.words != words:
+        raise ConfigError(f"input.words is {reads.words}, but {corpus.path} has a vocabulary of {words}; leave it out")
+
+
 def overridden(values: Layer, file: Path | None = None, words: Iterable[str] = ()) -> dict[str, Any]:
-    """By the settings of the file, then by the words."""
+    """By the settings of the file, then by the assignments."""
     if file is not None:
-        values = _over(dict(values), read_toml(file), str(file))
-    return _over(dict(values), parse_words(words), "--set")
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise ConfigError(f"{path}: cannot be read as TOML ({problem})") from None
-
-
-def parse_words(words: Iterable[str]) -> dict[str, Any]:
-    """["lr=0.002", "lstm.cells=512"] → {"lr": 0.002, "lstm": {"cells": 512}}"""
-    values: dict[str, Any] = {}
-    for word in words:
-        name, equals, text = word.partition("=")
-        if not equals or not name.strip():
-            raise ConfigError(f"--set {word}: no name and value; write it like lr=0.002")
-        *parts, last = name.strip().split(".")
-        place = values
-        for part in parts:
-            place = place.setdefault(part, {})
-        place[last] = _value(text.strip())
-    return values
-
-
-def _value(text: str) -> Any:
-    """A TOML value; what is none is a string, so that it needs no quotes."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
+        values = _over(dict(values), overrides.read_toml(file), str(file))
+    return _over(dict(values), overrides.parse(words), "--set")
 
 
 def _over(values: dict[str, Any], new: Layer, where: str) -> dict[str, Any]:

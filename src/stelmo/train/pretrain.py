@@ -1,7 +1,7 @@
 """A corpus → a trained biLM in a run folder. Knows no command line.
 
-One loop: a step; now and then a line of the log, a validation, a checkpoint. Killed at any moment, the same call goes
-on from the last checkpoint and, unless the budget is a time, ends in the same bits.
+One loop of steps, with log lines, validations and checkpoints in between. Killed at any moment, the same call resumes
+from the last checkpoint and, unless the budget is a time, ends in the same bits.
 """
 
 import math
@@ -16,51 +16,54 @@ import torch
 from stelmo.config import seconds
 from stelmo.corpus.folder import Corpus
 from stelmo.corpus.windows import Sentences
+from stelmo.engine.plain import warm_state
 from stelmo.errors import OutputError
 from stelmo.formats import models
 from stelmo.interrupts import stop_asked
+from stelmo.progress import NoProgress
 from stelmo.store import runs
 from stelmo.store.folder import FORMAT
 from stelmo.store.runs import Run
 from stelmo.store.saved import SavedModel
-from stelmo.train import curve, tensorboard
-from stelmo.train.batches import Batches, word_ids
-from stelmo.train.clock import Clock
-from stelmo.train.fit import refuse_misfit
+from stelmo.text.ids import word_ids
+from stelmo.train import curves
+from stelmo.train.batches import Batches
 from stelmo.train.learner import Learner, Losses
-from stelmo.train.ledger import Best, Ledger
-from stelmo.train.presets import Plan
+from stelmo.train.presets import Plan, refuse_misfit
+from stelmo.train.run_state import Best, Clock, RunState, StageReport, StepReport, TrainProgress
 from stelmo.train.schedule import schedule
 from stelmo.train.start import Start, sampled_words
 from stelmo.train.validation import figures, validate
 from stelmo.train.warm_start import WarmStart, warm_start
-from stelmo.train.watch import Report, Silence, Watch
 from stelmo.train.world import World, join, local_device
 
-# Settings that may change on the way: they do not decide what a run turns out, but for rounding.
+# Settings that may change when a run is resumed: they do not change its result, except for rounding.
 FREE = frozenset({"train.threads", "train.device", "train.checkpoint_every", "train.keep"})
 SECONDS_BETWEEN_PICTURES = 60.0
+WARM_UP_SENTENCES = 64  # of the training text, for the warm state of the model
 
 
 class Outcome(NamedTuple):
     finished: bool
-    worked: bool  # a run that was finished before has nothing to do
+    worked: bool  # False: the run was already finished
     step: int
     tokens: int
     best: Best | None
-    first: bool  # whether this process is the one to speak of it
+    first: bool  # whether this process is the one that prints
 
 
-def pretrain(plan: Plan, corpus: Corpus, to: Path, watch: Watch | None = None, world: World | None = None) -> Outcome:
-    """Train until the budget is spent, patience ends or a signal comes; the same call again goes on.
+def pretrain(
+    plan: Plan, corpus: Corpus, to: Path, progress: TrainProgress | None = None, world: World | None = None
+) -> Outcome:
+    """Train until the budget is spent, patience ends or a signal arrives; the same call again resumes.
 
-    A plan with a start is validated before the first step, too. A `world` given has been joined already.
+    A plan with a start is also validated before the first step. If a `world` is given, it has been joined already.
     """
     refuse_misfit(plan, corpus)
     with ExitStack() as stack:
         stack.enter_context(_threads(plan.train.threads))
         world = world or stack.enter_context(join(local_device(plan.train.device)))
-        run, listener = Run(to), (watch or Silence()) if world.first else Silence()
+        run, listener = Run(to), (progress or NoProgress()) if world.first else NoProgress()
         world.rows(plan.train.batch)  # refused before anything is written
         world.lead(lambda: stack.enter_context(run.held()))
         world.lead(lambda: run.start(_about(plan, corpus), FREE))
@@ -72,55 +75,49 @@ def pretrain(plan: Plan, corpus: Corpus, to: Path, watch: Watch | None = None, w
 
 class Pretraining:
     def __init__(
-        self, plan: Plan, corpus: Corpus, run: Run, world: World, watch: Watch, stop: Callable[[], bool]
+        self, plan: Plan, corpus: Corpus, run: Run, world: World, progress: TrainProgress, stop: Callable[[], bool]
     ) -> None:
         self._settings, self._corpus, self._run, self._world = plan.train, corpus, run, world
-        self._watch, self._stop = watch, stop
+        self._progress, self._stop = progress, stop
         self._train, self._heldout = Sentences(corpus.train), Sentences(corpus.heldout)
         self._alphabet = plan.start.alphabet if plan.start else None
-        ids_of = word_ids(plan.model, corpus.vocabulary, self._alphabet)
-        self._batches = Batches(ids_of, corpus.words, corpus.targets_S)
+        self._ids_of = word_ids(plan.model, corpus.vocabulary, self._alphabet)
+        self._batches = Batches(self._ids_of, corpus.words, corpus.targets_S)
         words = len(corpus.vocabulary)
         self._learner = Learner(plan.model, plan.train, words, self._train, self._batches, world, plan.start)
         self._schedule = schedule(plan.train, self._train.tokens + len(self._train))
-        self._ledger = Ledger(processes=world.size, due=plan.start is not None)
-        self._events = tensorboard.events(run.path / "tensorboard") if world.first else lambda step, figures: None
+        self._state = RunState(processes=world.size, due=plan.start is not None)
+        self._events = curves.tensorboard(run.path / "tensorboard") if world.first else lambda step, figures: None
         self._tokens_of_a_step = plan.train.batch * plan.train.unroll
         self._clock = Clock()
-        self._start = self._ledger  # of this process's part of the run
+        self._resumed = self._state  # the state in which this process started
 
     def run(self) -> Outcome:
         self._resume()
-        self._say_what_is_sampled()
-        worked = not self._ledger.finished
-        while not self._ledger.finished:
-            if self._ledger.due:
+        self._note_full_softmax()
+        worked, state = not self._state.finished, self._state
+        while not state.finished:
+            if state.due:
                 self._validate()
-            else:
-                stop, save = self._step()
-                if stop or save:
-                    self._save(needed=stop)
-                if stop:
-                    break
-        return self._outcome(worked)
-
-    def _step(self) -> tuple[bool, bool]:
-        """One step, then whether to stop and whether to save: asked here, agreed by all processes."""
-        ledger, before = self._ledger, self._ledger.share
-        lr = self._schedule.rate(ledger.step, before)
-        losses = self._learner.step(ledger.step + 1, lr)
-        ledger.step += 1
-        forward, backward, stop, save, ledger.seconds = self._agreed(losses)
-        ledger.add(forward, backward)
-        ledger.share = self._schedule.share(ledger.step, ledger.seconds)
-        ledger.due = self._schedule.validates(ledger.step, before, ledger.share)
-        self._watch.step(self._report())
-        if ledger.step % self._settings.log_every == 0:
-            self._log_losses(lr, losses.norm)
-        return stop > 0, save > 0
+                continue
+            before, lr = state.share, self._schedule.rate(state.step, state.share)
+            losses = self._learner.step(state.step + 1, lr)
+            state.step += 1
+            forward, backward, stop, save, state.seconds = self._agreed(losses)
+            state.add(forward, backward)
+            state.share = self._schedule.share(state.step, state.seconds)
+            state.due = self._schedule.validates(state.step, before, state.share)
+            self._progress.update(self._report())
+            if state.step % self._settings.log_every == 0:
+                self._log_losses(lr, losses.norm)
+            if stop or save:
+                self._save(needed=stop > 0)
+            if stop:
+                break
+        return Outcome(state.finished, worked, state.step, self._tokens, state.best, self._world.first)
 
     def _agreed(self, losses: Losses) -> list[float]:
-        """Mean losses of all processes, whether any was told to stop, and rank 0's clock."""
+        """Mean losses over all processes, whether any was told to stop, whether to save, and rank 0's clock."""
         size, first = self._world.size, self._world.first
         figures = torch.tensor(
             [
@@ -139,11 +136,11 @@ class Pretraining:
     def _save_due(self) -> bool:
         every = self._settings.checkpoint_every
         if isinstance(every, int):
-            return self._ledger.step % every == 0
+            return self._state.step % every == 0
         return self._clock.since_saved() >= seconds(every)
 
     def _validate(self) -> None:
-        settings, ledger = self._settings, self._ledger
+        settings, state = self._settings, self._state
         found = validate(
             self._learner.bilm,
             self._learner.softmax,
@@ -154,36 +151,36 @@ class Pretraining:
             world=self._world,
             tokens=settings.validate_tokens,
         )
-        ledger.due = False
+        state.due = False
         self._record(figures(found))
-        before = replace(ledger)
-        if ledger.judge(found) and not self._world.share(self._keep_model("model")):
-            ledger.best, ledger.worse = before.best, before.worse
-        ended = ledger.share >= 1.0 or ledger.worse >= (settings.patience or math.inf)
+        before = replace(state)
+        if state.judge(found) and not self._world.share(self._keep_model("model")):
+            state.best, state.worse = before.best, before.worse
+        ended = state.share >= 1.0 or state.worse >= (settings.patience or math.inf)
         if ended:
             self._finish()
         self._save(needed=ended)
 
     def _finish(self) -> None:
-        """The end of the run, written in full or refused; the checkpoint that says so comes last."""
-        ledger = self._ledger
-        ledger.finished = True
-        if ledger.best is None or ledger.best.step != ledger.step:
-            with self._going_on(False):
+        """Write the last model, if it is not the best one. The checkpoint that marks the end comes after it."""
+        state = self._state
+        state.finished = True
+        if state.best is None or state.best.step != state.step:
+            with self._tolerating(False):
                 self._world.lead(lambda: self._write_model("last"))
 
     def _save(self, needed: bool) -> None:
-        """A checkpoint. Where it is not needed to go on, a full disk is said aloud and the one before stays."""
+        """A checkpoint. If it is not needed to resume, a full disk is reported and the checkpoint before stays."""
         self._draw(needed)
         tensors = self._learner.tensors()
-        about = {"ledger": replace(self._ledger, processes=self._world.size).to_json()}
-        with self._going_on(not needed):
-            self._world.lead(lambda: self._run.save(self._ledger.step, tensors, about, self._settings.keep))
+        about = {"ledger": replace(self._state, processes=self._world.size).to_json()}
+        with self._tolerating(not needed):
+            self._world.lead(lambda: self._run.save(self._state.step, tensors, about, self._settings.keep))
         self._clock.saved()
 
     def _keep_model(self, name: str) -> bool:
-        """Whether it could be written, so far as this process is to write it."""
-        with self._going_on(True):
+        """Whether it could be written; processes other than the first write nothing."""
+        with self._tolerating(True):
             if self._world.first:
                 self._write_model(name)
             return True
@@ -191,88 +188,87 @@ class Pretraining:
 
     def _write_model(self, name: str) -> None:
         bilm, softmax, words = self._learner.bilm, self._learner.softmax, self._corpus.vocabulary
-        saved = SavedModel(bilm, FORMAT, words, read_softmax=lambda: softmax, alphabet=self._alphabet)
+        count = min(WARM_UP_SENTENCES, len(self._train))
+        text = [self._corpus.words.words(self._train[number]) for number in range(count)]
+        with torch.no_grad():
+            start = warm_state(bilm, self._ids_of, text)
+        saved = SavedModel(bilm, FORMAT, words, read_softmax=lambda: softmax, start=start, alphabet=self._alphabet)
         models.write(saved, self._run.path / name, overwrite=True)
 
     @contextmanager
-    def _going_on(self, allowed: bool) -> Iterator[None]:
-        """What cannot be written is said; where that is allowed, training goes on."""
+    def _tolerating(self, allowed: bool) -> Iterator[None]:
+        """Where `allowed`, a file that cannot be written is reported and training continues."""
         try:
             yield
         except OutputError as problem:
             if not allowed:
                 raise OutputError(
-                    f"{problem}; make room and repeat the command: it goes on from the last checkpoint"
+                    f"{problem}; free some space and run the command again: it resumes from the last checkpoint"
                 ) from problem
-            self._watch.say(f"{problem}; training goes on")
+            self._progress.message(f"{problem}; training continues")
 
     def _log_losses(self, lr: float, norm: float) -> None:
-        forward, backward = self._ledger.mean_losses()
+        forward, backward = self._state.mean_losses()
         self._record({"loss_forward": forward, "loss_backward": backward, "lr": lr, "norm": norm})
 
     def _record(self, figures: dict[str, float]) -> None:
         """A line of the log."""
         if not self._world.first:
             return
-        step = self._ledger.step
-        with self._going_on(True):
-            self._run.log.add({"step": step, "tokens": self._tokens, **figures, "seconds": self._ledger.seconds})
+        step = self._state.step
+        with self._tolerating(True):
+            self._run.log.add({"step": step, "tokens": self._tokens, **figures, "seconds": self._state.seconds})
             self._events(step, figures)
 
     def _draw(self, needed: bool) -> None:
-        """The curve, at the end and every minute at most: a picture takes longer than a small step."""
+        """The curve, at the end and at most once a minute: a picture takes longer than a small step."""
         if self._world.first and (needed or self._clock.since_drawn() > SECONDS_BETWEEN_PICTURES):
             self._clock.drawn()
-            with self._going_on(True):
-                curve.draw(self._run)
+            with self._tolerating(True):
+                curves.draw(self._run)
 
     def _resume(self) -> None:
-        found = self._world.lead(lambda: self._run.newest(self._watch.say))
+        found = self._world.lead(lambda: self._run.newest(self._progress.message))
         if found is not None:
             about, tensors = runs.read(found)
-            self._ledger = Ledger.from_json(about["ledger"])
+            self._state = RunState.from_json(about["ledger"])
             self._learner.load(tensors)
-            self._say_what_is_resumed()
-        self._clock, self._start = Clock(self._ledger.seconds), replace(self._ledger)
-        if self._world.first and not self._ledger.finished:
-            self._run.log.cut(self._ledger.step)
+            self._note_resumed()
+        self._clock, self._resumed = Clock(self._state.seconds), replace(self._state)
+        if self._world.first and not self._state.finished:
+            self._run.log.cut(self._state.step)
 
-    def _say_what_is_sampled(self) -> None:
+    def _note_full_softmax(self) -> None:
         asked, words = self._settings.negatives, len(self._corpus.vocabulary)
         if asked not in ("all", 0, sampled_words(self._settings, words)):
-            self._watch.say(f"{asked} negatives are more than half of the {words} words: taking the full softmax")
+            self._progress.message(f"{asked} negatives are more than half of the {words} words; using the full softmax")
 
-    def _say_what_is_resumed(self) -> None:
-        before, now = self._ledger.processes, self._world.size
-        if not self._ledger.finished:
-            self._watch.say(f"going on from step {self._ledger.step:,}")
+    def _note_resumed(self) -> None:
+        before, now = self._state.processes, self._world.size
+        if not self._state.finished:
+            self._progress.message(f"resuming from step {self._state.step:,}")
         if before != now:
-            self._watch.say(
-                f"{before} processes so far, {now} from here on: the batch is the same, dropout and rounding are not"
+            self._progress.message(
+                f"{before} processes before, {now} now: the batch is the same, dropout and rounding differ"
             )
 
     @property
     def _tokens(self) -> int:
-        return self._ledger.step * self._tokens_of_a_step
+        return self._state.step * self._tokens_of_a_step
 
-    def _report(self) -> Report:
-        ledger = self._ledger
+    def _report(self) -> StepReport:
+        state = self._state
         here = max(1e-9, self._clock.here())
-        share_here = max(1e-9, ledger.share - self._start.share)
-        return Report(
-            step=ledger.step,
+        share_here = max(1e-9, state.share - self._resumed.share)
+        return StepReport(
+            step=state.step,
             steps=self._schedule.steps,
             tokens=self._tokens,
-            rate=(ledger.step - self._start.step) * self._tokens_of_a_step / here,
-            share=ledger.share,
-            seconds_left=here / share_here * (1 - ledger.share),
-            loss=(ledger.loss_forward + ledger.loss_backward) / (2 * max(1, ledger.losses)),
-            best=ledger.best,
-        )
-
-    def _outcome(self, worked: bool) -> Outcome:
-        return Outcome(
-            self._ledger.finished, worked, self._ledger.step, self._tokens, self._ledger.best, self._world.first
+            rate=(state.step - self._resumed.step) * self._tokens_of_a_step / here,
+            share=state.share,
+            seconds_left=here / share_here * (1 - state.share),
+            loss=(state.loss_forward + state.loss_backward) / (2 * max(1, state.losses)),
+            best=state.best,
         )
 
 
@@ -287,7 +283,7 @@ def _threads(count: int | None) -> Iterator[None]:
 
 
 def _about(plan: Plan, corpus: Corpus) -> dict[str, Any]:
-    """What decides the run, as run.json keeps it."""
+    """Everything that decides the result, as stored in run.json."""
     return {
         "model": plan.model.model_dump(mode="json"),
         "train": plan.train.model_dump(mode="json"),
@@ -297,16 +293,18 @@ def _about(plan: Plan, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def _warm_start(plan: Plan, warm: WarmStart, corpus: Corpus, run: Run, world: World, watch: Watch) -> Start | None:
-    """Rank 0 gives the spelling lesson; the others read its last checkpoint. A run that has begun needs neither."""
-    if world.lead(lambda: run.newest(watch.say)) is not None:
+def _warm_start(
+    plan: Plan, warm: WarmStart, corpus: Corpus, run: Run, world: World, progress: TrainProgress
+) -> Start | None:
+    """Rank 0 runs the spelling lesson; the others read its last checkpoint. A resumed run needs neither."""
+    if world.lead(lambda: run.newest(progress.message)) is not None:
         return None
 
     def started() -> Start:
         def advance(share: float, figures: str) -> None:
-            watch.stage("learning to spell", share, figures)
+            progress.update(StageReport("learning to spell", share, figures))
 
-        return warm_start(warm, plan.model, plan.train.seed, corpus, run, watch.say, advance)
+        return warm_start(warm, plan.model, plan.train.seed, corpus, run, progress.message, advance)
 
     found: list[Start] = []
     world.lead(lambda: found.append(started()))

@@ -1,14 +1,14 @@
-"""A batch → the loss of both directions, the gradient of everything, and the state for the next. Knows no optimiser.
+"""A batch → the loss of both directions, the gradient of every parameter, and the state after the window.
 
 What makes it fast: the distinct words of both directions pass through the encoder once; the LSTMs, the convolution and
-the softmax have gradients written by hand; each direction has a thread, and so has each half of the words.
+the softmax have hand-written gradients; each direction runs in its own thread, and so does each half of the words.
 
 T steps of a window, B rows, N = T · B, U distinct words, P projection, H cells, L layers.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch.nn import Module, Parameter, functional
 
 from stelmo.model.bilm import BiLM, ProjectedLstm
 from stelmo.model.softmax import Softmax
-from stelmo.model.stack import ResidualStack
+from stelmo.model.stack import with_residual
 from stelmo.model.state import State
 from stelmo.ops import losses, trainable
 from stelmo.ops import reference as ops
@@ -25,23 +25,51 @@ from stelmo.ops.losses import LossGradient, RowGradient
 from stelmo.ops.trainable import Buffers
 from stelmo.train.batches import Batch
 from stelmo.train.sampling import Negatives
-from stelmo.train.threads import side_by_side, workers
 
 DIRECTIONS = (0, 1)  # forward, backward
-# One layer over a window: (its number, its weights, input, h, c) → output and end state
-LayerEnds = tuple[Tensor, Tensor, Tensor]
-RunLayer = Callable[[int, ProjectedLstm, Tensor, Tensor, Tensor], LayerEnds]
+# One LSTM layer over a window: `trainable.lstm`, or the reference with the same arguments
+RunLstm = Callable[..., tuple[Tensor, Tensor, Tensor]]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def workers(device: torch.device) -> int:
+    """Into how many parts work is worth splitting: two, because there are two directions."""
+    return 2 if device.type == "cpu" and torch.get_num_threads() > 1 else 1
+
+
+def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], device: torch.device) -> list[Result]:
+    """One thread for each item, with torch's own threads shared out evenly; their number is restored at the end.
+
+    Two products that each have a core never wait for one another; one product shared by two cores does, hundreds of
+    times in a step.
+    """
+    if workers(device) == 1 or len(items) == 1:
+        return [work(item) for item in items]
+    threads, gradient = torch.get_num_threads(), torch.is_grad_enabled()
+
+    def run(item: Item) -> Result:
+        torch.set_num_threads(max(1, threads // len(items)))
+        with torch.set_grad_enabled(gradient):
+            return work(item)
+
+    try:
+        with ThreadPoolExecutor(len(items)) as pool:  # no thread outlives the call, so that a process may fork
+            return list(pool.map(run, items))
+    finally:
+        torch.set_num_threads(threads)
 
 
 class StepResult(NamedTuple):
-    loss_forward: float  # mean cross entropy a token, whatever the scale
+    loss_forward: float  # mean cross entropy per token, independent of the scale
     loss_backward: float
-    state: State  # behind the window, without gradient
+    state: State  # after the window, without gradient
     rows: RowGradient
 
 
 class StepBuffers:
-    """Memory that the steps of a run share; see `Buffers`."""
+    """Memory reused by all steps of a run; see `Buffers`."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, int], Buffers] = {}
@@ -51,7 +79,7 @@ class StepBuffers:
 
 
 class Dropout(NamedTuple):
-    """Masks follow from the seed (say: seed, step, rank) and the direction alone, whatever thread asks for them."""
+    """Masks depend only on the seed (for example: seed, step, rank) and the direction, not on the thread."""
 
     share: float = 0.0
     seed: Sequence[int] = ()
@@ -86,29 +114,44 @@ def step(
     drop = Dropout(dropout, seed)
     if reference:
         return _reference_step(bilm, softmax, batch, state, negatives, scale, drop)
-    words = EncodedWords(bilm, batch.ids_U)
-    with torch.autocast(batch.ids_U.device.type, enabled=False):  # of lower precision are the encoder's products alone
-        window = _Window(bilm, words.x_UP, batch, state, drop, buffers or StepBuffers())
-        return _learned(words, window, _Head(softmax, negatives, scale / 2))
+    words, memory = EncodedWords(bilm, batch.ids_U), buffers or StepBuffers()
+    x_UP = words.x_UP
 
+    def learn(direction: int) -> _Direction:
+        x_TBP = functional.embedding(batch.index_2TB[direction], x_UP)
+        h_TBP, end = _stack(bilm, direction, x_TBP, state, drop, trainable.lstm, memory)
+        targets_N = batch.targets_2TB[direction].flatten()
+        head = (h_TBP.detach().flatten(0, 1), targets_N, softmax.weight, softmax.bias)
+        if negatives is None:
+            loss = losses.full_softmax(*head, scale / 2)
+        else:
+            loss = losses.sampled_softmax(*head, *negatives, scale / 2)
+        trained = _trained(*_cells(bilm, direction))
+        leaves = [*trained, x_UP] if x_UP.requires_grad else trained
+        found = torch.autograd.grad(h_TBP, leaves, loss.h_NP.view_as(h_TBP)) if leaves else ()
+        return _Direction(loss, end, trained, found[: len(trained)], found[len(trained) :])
 
-def _learned(words: "EncodedWords", window: "_Window", head: "_Head") -> StepResult:
-    found = side_by_side(partial(window.both_ways, head), DIRECTIONS, words.x_UP.device)
-    for direction in found:
-        _add(direction.trained, direction.gradients)
-    words.backward([dx_UP for direction in found for dx_UP in direction.dx_UP])
-    rows = losses.merge([direction.loss.rows for direction in found])
-    forward, backward = (float(direction.loss.loss) for direction in found)
-    return StepResult(forward, backward, _joined([direction.end for direction in found]), rows)
+    with torch.autocast(batch.ids_U.device.type, enabled=False):  # only the encoder's products have lower precision
+        found = side_by_side(learn, DIRECTIONS, x_UP.device)
+        for direction in found:
+            _add(direction.trained, direction.gradients)
+        words.backward([dx_UP for direction in found for dx_UP in direction.dx_UP])
+        rows = losses.merge([direction.loss.rows for direction in found])
+        forward, backward = (float(direction.loss.loss) for direction in found)
+        return StepResult(forward, backward, _joined([direction.end for direction in found]), rows)
 
 
 @torch.no_grad()
-def outputs(bilm: BiLM, batch: Batch, state: State, buffers: StepBuffers | None = None) -> tuple[Tensor, State]:
-    """What the softmax reads, (2, T, B, P), without dropout and gradient; and the state behind the window."""
-    words = EncodedWords(bilm, batch.ids_U)
-    window = _Window(bilm, words.x_UP, batch, state, Dropout(), buffers or StepBuffers())
+def outputs(bilm: BiLM, batch: Batch, state: State) -> tuple[Tensor, State]:
+    """What the softmax reads, (2, T, B, P), without dropout and gradient; and the state after the window."""
+    x_UP, memory = EncodedWords(bilm, batch.ids_U).x_UP, StepBuffers()
+
+    def forward(direction: int) -> tuple[Tensor, State]:
+        x_TBP = functional.embedding(batch.index_2TB[direction], x_UP)
+        return _stack(bilm, direction, x_TBP, state, Dropout(), trainable.lstm, memory)
+
     with torch.autocast(batch.ids_U.device.type, enabled=False):
-        found = side_by_side(window.forward, DIRECTIONS, words.x_UP.device)
+        found = side_by_side(forward, DIRECTIONS, x_UP.device)
     return torch.stack([h_TBP for h_TBP, _ in found]), _joined([end for _, end in found])
 
 
@@ -143,18 +186,6 @@ class EncodedWords:
             _add(self._trained, found)
 
 
-class _Head(NamedTuple):
-    softmax: Softmax
-    negatives: Negatives | None
-    scale: float
-
-    def __call__(self, h_NP: Tensor, targets_N: Tensor) -> LossGradient:
-        weight_VP, bias_V = self.softmax.weight, self.softmax.bias
-        if self.negatives is None:
-            return losses.full_softmax(h_NP, targets_N, weight_VP, bias_V, self.scale)
-        return losses.sampled_softmax(h_NP, targets_N, weight_VP, bias_V, *self.negatives, self.scale)
-
-
 class _Direction(NamedTuple):
     """What one direction gives; only what is trained has a gradient."""
 
@@ -165,46 +196,20 @@ class _Direction(NamedTuple):
     dx_UP: Sequence[Tensor]  # one or none
 
 
-class _Window(NamedTuple):
-    bilm: BiLM
-    x_UP: Tensor
-    batch: Batch
-    state: State
-    drop: Dropout
-    buffers: StepBuffers
-
-    def forward(self, direction: int) -> tuple[Tensor, State]:
-        x_TBP = functional.embedding(self.batch.index_2TB[direction], self.x_UP)
-
-        def layer(depth: int, cell: ProjectedLstm, x_TBP: Tensor, h_BP: Tensor, c_BH: Tensor) -> LayerEnds:
-            return trainable.lstm(x_TBP, cell.weights, cell.clips, h_BP, c_BH, self.buffers.of(direction, depth))
-
-        return _stack(self.bilm, direction, x_TBP, self.state, self.drop, layer)
-
-    def both_ways(self, head: _Head, direction: int) -> _Direction:
-        h_TBP, end = self.forward(direction)
-        targets_N = self.batch.targets_2TB[direction].flatten()
-        loss = head(h_TBP.detach().flatten(0, 1), targets_N)
-        trained = _trained(*_cells(self.bilm, direction))
-        leaves = [*trained, self.x_UP] if self.x_UP.requires_grad else trained
-        found = torch.autograd.grad(h_TBP, leaves, loss.h_NP.view_as(h_TBP)) if leaves else ()
-        return _Direction(loss, end, trained, found[: len(trained)], found[len(trained) :])
-
-
 def _stack(
-    bilm: BiLM, direction: int, x_TBP: Tensor, state: State, drop: Dropout, layer: RunLayer
+    bilm: BiLM, direction: int, x_TBP: Tensor, state: State, drop: Dropout, lstm: RunLstm, buffers: StepBuffers
 ) -> tuple[Tensor, State]:
     """Token vectors of a window → what the softmax reads, and the end state (L, B, ·) of the direction."""
     cells = _cells(bilm, direction)
     *masks, last = drop.masks(x_TBP, len(cells) + 1, direction)
     ends = []
-    stack = ResidualStack(x_TBP, len(cells), bilm.config.lstm.skip)
-    for depth, x_TBP in stack:
-        x_TBP = _dropped(x_TBP, masks[depth])
-        y_TBP, *end = layer(depth, cells[depth], x_TBP, state.h[direction, depth], state.c[direction, depth])
-        stack.put(y_TBP, x_TBP)
+    for depth, (cell, mask) in enumerate(zip(cells, masks, strict=True)):
+        x_TBP = _dropped(x_TBP, mask)
+        start, memory = (state.h[direction, depth], state.c[direction, depth]), buffers.of(direction, depth)
+        y_TBP, *end = lstm(x_TBP, cell.weights, cell.clips, *start, memory)
+        x_TBP = with_residual(depth, y_TBP, x_TBP, bilm.config.lstm.skip)
         ends.append(end)
-    return _dropped(stack.outputs[-1], last), State(*(torch.stack(part).detach() for part in zip(*ends, strict=True)))
+    return _dropped(x_TBP, last), State(*(torch.stack(part).detach() for part in zip(*ends, strict=True)))
 
 
 def _dropped(x_TBP: Tensor, mask: Tensor | None) -> Tensor:
@@ -243,7 +248,7 @@ def _reference_step(
     for direction in DIRECTIONS:
         index_TB, targets_N = batch.index_2TB[direction], batch.targets_2TB[direction].flatten()
         x_TBP = bilm.encoder(batch.ids_U[index_TB.flatten()]).view(*index_TB.shape, -1)
-        h_TBP, end = _stack(bilm, direction, x_TBP, state, drop, _step_by_step)
+        h_TBP, end = _stack(bilm, direction, x_TBP, state, drop, _step_by_step, StepBuffers())
         head = (h_TBP.flatten(0, 1), targets_N, weight_VP, bias_V)
         found.append(ops.full_softmax(*head) if negatives is None else ops.sampled_softmax(*head, *negatives))
         ends.append(end)
@@ -254,9 +259,11 @@ def _reference_step(
     return StepResult(found[0].item(), found[1].item(), _joined(ends), rows)
 
 
-def _step_by_step(_: int, cell: ProjectedLstm, x_TBP: Tensor, h_BP: Tensor, c_BH: Tensor) -> LayerEnds:
+def _step_by_step(
+    x_TBP: Tensor, weights: ops.LstmWeights, clips: ops.Clips, h_BP: Tensor, c_BH: Tensor, _: Buffers
+) -> tuple[Tensor, Tensor, Tensor]:
     outputs = []
     for x_BP in x_TBP:
-        h_BP, c_BH = ops.lstm_step(x_BP, h_BP, c_BH, cell.weights, cell.clips)
+        h_BP, c_BH = ops.lstm_step(x_BP, h_BP, c_BH, weights, clips)
         outputs.append(h_BP)
     return torch.stack(outputs), h_BP, c_BH

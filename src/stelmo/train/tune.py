@@ -18,14 +18,14 @@ from stelmo.corpus.folder import Corpus
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.formats import models
 from stelmo.model.softmax import Softmax
+from stelmo.progress import NoProgress
 from stelmo.store.runs import SOFTMAX, Run
 from stelmo.store.saved import SavedModel
-from stelmo.train.ledger import Best
 from stelmo.train.presets import Layer, Plan, overridden
 from stelmo.train.pretrain import Outcome, pretrain
+from stelmo.train.run_state import Best, StageReport, TrainProgress
 from stelmo.train.start import Start, log_frequencies, type_counts
 from stelmo.train.warm_start import RowLesson, WarmStart, WordVectors, read_vectors, trained_once
-from stelmo.train.watch import Silence, Watch
 from stelmo.train.world import World, join, local_device
 
 # Over the text once, more gently than from nothing.
@@ -68,31 +68,31 @@ def tune(
     corpus: Corpus,
     to: Path,
     settings: Settings,
-    watch: Watch | None = None,
+    progress: TrainProgress | None = None,
     *,
     new_softmax: bool = False,
     vectors: str | None = None,
 ) -> Tuned:
     """Train until the budget is spent; the same call again resumes. `vectors`: static ones for a new softmax."""
     Run(to).refuse_foreign()
-    head, listener = _own_softmax(saved, corpus, new_softmax), watch or Silence()
+    head, listener = _own_softmax(saved, corpus, new_softmax), progress or NoProgress()
     warm = None
     if vectors is not None:
         if head is not None:
             raise ConfigError("--vectors: the model keeps its softmax; learn a new one with --new-softmax")
         chosen = settings.vectors or VectorSettings()
-        warm = read_vectors(vectors, corpus, chosen, saved.config.lstm.projection, listener.say)
+        warm = read_vectors(vectors, corpus, chosen, saved.config.lstm.projection, listener.message)
     elif settings.vectors is not None:
         raise ConfigError("vectors.*: these settings require --vectors FILE (or --vectors trained)")
     with join(local_device(settings.everything.device)) as world:
         if head is None:
             start = _frozen_start(saved, corpus, to, settings, warm, world, listener)
-            outcome = pretrain(Plan(saved.config, settings.softmax, start), corpus, to / SOFTMAX, watch, world)
+            outcome = pretrain(Plan(saved.config, settings.softmax, start), corpus, to / SOFTMAX, progress, world)
             if not outcome.finished:
                 return Tuned(outcome, figures(to))
             head = _learned_softmax(to)
         plan = Plan(saved.config, settings.everything, _start(saved, head, frozen=False))
-        return Tuned(pretrain(plan, corpus, to, watch, world), figures(to))
+        return Tuned(pretrain(plan, corpus, to, progress, world), figures(to))
 
 
 def _own_softmax(saved: SavedModel, corpus: Corpus, new_softmax: bool) -> Softmax | None:
@@ -131,7 +131,7 @@ def _frozen_start(
     settings: Settings,
     warm: WarmStart | None,
     world: World,
-    watch: Watch,
+    progress: TrainProgress,
 ) -> Start:
     """The model with a softmax that knows the words' frequencies and, with static vectors, which words are alike."""
     start = _start(saved, unigram_softmax(corpus, saved.config), frozen=True)
@@ -139,14 +139,14 @@ def _frozen_start(
         return start
     digest = hashlib.sha256((start.fingerprint + json.dumps(warm.about(), sort_keys=True)).encode()).hexdigest()
     start = start._replace(fingerprint=digest[:32])
-    if world.lead(lambda: Run(to / SOFTMAX).newest(watch.say)) is not None:
+    if world.lead(lambda: Run(to / SOFTMAX).newest(progress.message)) is not None:
         return start  # the run has begun: its checkpoint has the rows
 
     def learned() -> Softmax:
         def advance(share: float, figures: str) -> None:
-            watch.stage("fitting the rows", share, figures)
+            progress.update(StageReport("fitting the rows", share, figures))
 
-        vectors = warm.vectors or trained_once(corpus, to, watch.say)
+        vectors = warm.vectors or trained_once(corpus, to, progress.message)
         found = WordVectors(corpus, vectors, warm.settings, saved.config.lstm.projection)
         lesson = RowLesson(saved.bilm, corpus, found, settings.softmax, saved.alphabet)
         return lesson.run(max(1, warm.settings.steps // 10), advance)

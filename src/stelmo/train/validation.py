@@ -18,8 +18,7 @@ from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
 from stelmo.ops.losses import full_losses
 from stelmo.train.batches import Batch, Batches
-from stelmo.train.step import DIRECTIONS, outputs
-from stelmo.train.threads import side_by_side
+from stelmo.train.step import DIRECTIONS, outputs, side_by_side
 from stelmo.train.world import World
 
 Masked = tuple[Window, NDArray[np.bool_]]

@@ -8,9 +8,8 @@ import corpora
 import pytest
 
 from stelmo.cli import pretrain as verb
-from stelmo.train.ledger import Best
 from stelmo.train.pretrain import Outcome
-from stelmo.train.watch import Report
+from stelmo.train.run_state import Best, StepReport
 
 SETTINGS = ("--set", "batch=4", "--set", "unroll=5", "--set", "tokens=100", "--set", "lstm.cells=8")
 
@@ -88,7 +87,7 @@ def test_help_has_an_example(call):
     assert "Example: stelmo pretrain" in done.out
 
 
-REPORT = Report(120, 300, 24_000, 1234.5, 0.4, 3725.0, 4.25, Best(100, 50.0, 72.0, 900))
+REPORT = StepReport(120, 300, 24_000, 1234.5, 0.4, 3725.0, 4.25, Best(100, 50.0, 72.0, 900))
 
 
 def test_progress_tells_rate_loss_perplexity_and_time_left():
@@ -106,5 +105,5 @@ def test_off_a_terminal_a_line_comes_now_and_then(monkeypatch, capsys):
     monkeypatch.setattr("stelmo.cli.screen.time.monotonic", lambda: next(clock))
     with verb.watching() as watch:
         for _ in range(3):
-            watch.step(REPORT)
+            watch.update(REPORT)
     assert capsys.readouterr().err.count("training: step 120") == 1

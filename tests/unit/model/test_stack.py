@@ -2,39 +2,15 @@
 
 import pytest
 
-from stelmo.model.stack import ResidualStack
+from stelmo.model.stack import with_residual
 
 
-def outputs(skip, layers=3, **options):
-    """Layer d adds 10^d to its input."""
-    stack = ResidualStack(1, layers, skip, **options)
-    for depth, x in stack:
-        stack.put(x + 10**depth)
-    return stack.outputs
-
-
-def test_from_the_second_layer_on_the_input_is_added_to_the_output():
-    first = 1 + 1
-    second = (first + 10) + first
-    third = (second + 100) + second
-    assert outputs(skip=True) == [first, second, third]
-
-
-def test_without_skip_the_output_is_the_next_input():
-    assert outputs(skip=False) == [2, 12, 112]
-
-
-@pytest.mark.parametrize("skip", [True, False])
-def test_one_layer_has_no_residual(skip):
-    assert outputs(skip, layers=1) == [2]
-
-
-def test_what_a_layer_read_in_place_of_its_input_is_what_is_added():
-    stack = ResidualStack(1.0, 2, True)
-    for _, x in stack:
-        stack.put(x * 0.5 + 1, x * 0.5)
-    assert stack.outputs == [1.5, (0.75 + 1) + 0.75]
+@pytest.mark.parametrize(
+    ("depth", "skip", "expected"), [(0, True, 10), (1, True, 13), (2, True, 13), (0, False, 10), (1, False, 10)]
+)
+def test_from_the_second_layer_on_the_input_is_added_to_the_output(depth, skip, expected):
+    assert with_residual(depth, 10, 3, skip) == expected
 
 
 def test_the_sum_can_be_computed_in_another_way():
-    assert outputs(skip=True, layers=2, add=max) == [2, 12]
+    assert with_residual(1, 10, 3, True, max) == 10

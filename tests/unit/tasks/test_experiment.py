@@ -237,7 +237,7 @@ def test_another_bilm_than_the_one_trained_with_is_refused(tmp_path):
 )
 def test_a_wrong_setting_is_refused(words, message):
     with pytest.raises(ConfigError, match=message):
-        network.configure("ner", overrides=words)
+        network.configure("ner", assignments=words)
 
 
 def test_a_network_that_would_read_nothing_is_refused():
@@ -378,12 +378,12 @@ def test_dev_is_scored_once_per_evaluation_and_its_best_predictions_are_kept(tmp
 
 
 def test_epochs_replace_the_steps_of_a_preset():
-    chosen = network.configure("ner", "workstation", overrides=["epochs=2"]).train
+    chosen = network.configure("ner", "workstation", assignments=["epochs=2"]).train
     assert (chosen.epochs, chosen.steps, chosen.evaluate_every) == (2, None, None)
-    kept = network.configure("ner", "workstation", overrides=["epochs=2", "evaluate_every=50"]).train
+    kept = network.configure("ner", "workstation", assignments=["epochs=2", "evaluate_every=50"]).train
     assert (kept.steps, kept.evaluate_every) == (None, 50)
     with pytest.raises(ConfigError, match="set one of them"):
-        network.configure("ner", overrides=["epochs=2", "steps=9"])
+        network.configure("ner", assignments=["epochs=2", "steps=9"])
 
 
 @every_task
@@ -429,8 +429,8 @@ def test_a_network_saved_before_the_setting_existed_keeps_its_layer_norm():
 
 
 def test_elmo_settings_are_reached_by_set():
-    assert network.configure("ner", overrides=["elmo.layer_norm=true"]).elmo.layer_norm
+    assert network.configure("ner", assignments=["elmo.layer_norm=true"]).elmo.layer_norm
     with pytest.raises(ConfigError, match=r"one of ELMo's settings"):
-        network.configure("ner", overrides=["elmo=1"])
+        network.configure("ner", assignments=["elmo=1"])
     with pytest.raises(ConfigError, match="wings"):
-        network.configure("ner", overrides=["elmo.wings=1"])
+        network.configure("ner", assignments=["elmo.wings=1"])

@@ -45,12 +45,12 @@ class Witness:
     def __init__(self, last=None):
         self.last, self.said, self.reports = last, [], []
 
-    def step(self, report):
+    def update(self, report):
         self.reports.append(report)
         if report.step == self.last:
             raise KilledError
 
-    def say(self, message):
+    def message(self, message):
         self.said.append(message)
 
 
@@ -234,7 +234,7 @@ def test_a_disk_that_is_full_for_a_while_costs_only_a_checkpoint(corpus, tmp_pat
 
     monkeypatch.setattr(Run, "save", full_once)
     assert pretrain(settings("checkpoint_every=5"), corpus, tmp_path / "run", witness).finished
-    assert witness.said == ["the disk is full; training goes on"]
+    assert witness.said == ["the disk is full; training continues"]
 
 
 def test_a_model_that_could_not_be_kept_does_not_count_as_the_best(corpus, tmp_path, monkeypatch):

@@ -16,12 +16,12 @@ from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, DataError, ModelError, OutputError
 from stelmo.formats import models
 from stelmo.lm.perplexity import perplexity
+from stelmo.progress import NoProgress
 from stelmo.text import codepoints
 from stelmo.text.codepoints import Alphabet
 from stelmo.text.vocabulary import Vocabulary
 from stelmo.train import pretrain as pretraining
 from stelmo.train import tune as tuning
-from stelmo.train.watch import Silence
 from stelmo.train.world import join
 
 WORDS = ["batch=8", "log_every=5", "checkpoint_every=3", "validate_every=10"]
@@ -109,13 +109,13 @@ class _StopError(Exception):
     pass
 
 
-class _Stopping(Silence):
+class _Stopping(NoProgress):
     """Interrupts a run behind some step, as a killed process is."""
 
     def __init__(self, at):
         self._left = at
 
-    def step(self, report):
+    def update(self, report):
         self._left -= 1
         if not self._left:
             raise _StopError
@@ -136,7 +136,7 @@ def uninterrupted(headless, corpus, tmp_path_factory):
 def test_a_run_killed_anywhere_ends_in_the_same_bits(steps, headless, corpus, uninterrupted, tmp_path):
     for at in steps:
         with pytest.raises(_StopError):
-            tuned(headless, corpus, tmp_path / "run", "epochs=2", watch=_Stopping(at))
+            tuned(headless, corpus, tmp_path / "run", "epochs=2", progress=_Stopping(at))
     whole, figures = uninterrupted
     assert tuned(headless, corpus, tmp_path / "run", "epochs=2").figures == figures
     for folder in ("model", "softmax/model"):

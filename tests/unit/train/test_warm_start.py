@@ -175,10 +175,10 @@ def test_every_process_starts_from_the_first_one_s_lesson(corpus, glove, tmp_pat
             return None  # the first process has done it
 
     first = started(corpus, glove, tmp_path)
+    from stelmo.progress import NoProgress
     from stelmo.train.pretrain import _warm_start
-    from stelmo.train.watch import Silence
 
-    second = _warm_start(PLAN, warm(corpus, glove), corpus, Run(tmp_path), Second(), Silence())
+    second = _warm_start(PLAN, warm(corpus, glove), corpus, Run(tmp_path), Second(), NoProgress())
     assert all(map(torch.equal, first.bilm.state_dict().values(), second.bilm.state_dict().values()))
 
 

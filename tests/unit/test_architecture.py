@@ -1,4 +1,4 @@
-"""The floors of the house: imports point down, never sideways or up; and each room's own rules."""
+"""The levels of the packages: imports point down only; and rules for single packages."""
 
 import ast
 from pathlib import Path
@@ -8,9 +8,9 @@ import pytest
 import stelmo
 
 SOURCE = Path(stelmo.__file__).parent
-FLOORS = [
+LEVELS = [
     {"errors"},
-    {"config", "interrupts", "progress"},
+    {"config", "interrupts", "overrides", "progress"},
     {"text", "ops"},
     {"model"},
     {"store"},
@@ -22,11 +22,11 @@ FLOORS = [
     {"serve", "paper"},
     {"cli"},
 ]
-FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-FILES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem in FLOOR_OF)
+LEVEL_OF = {package: number for number, packages in enumerate(LEVELS) for package in packages}
+FILES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem in LEVEL_OF)
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(SOURCE).with_suffix("").parts[0]
 
 
@@ -41,15 +41,15 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-def rooms_imported(path: Path) -> set[str]:
+def packages_imported(path: Path) -> set[str]:
     return {name.split(".")[1] for name in imports(path) if name.startswith("stelmo.")} - {"__version__"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_down(path):
-    room = room_of(path)
-    for other in rooms_imported(path) - {room}:
-        assert FLOOR_OF[other] < FLOOR_OF[room], f"{room} imports {other}"
+    package = package_of(path)
+    for other in packages_imported(path) - {package}:
+        assert LEVEL_OF[other] < LEVEL_OF[package], f"{package} imports {other}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
@@ -57,18 +57,18 @@ def test_a_file_says_what_it_is(path):
     assert ast.get_docstring(ast.parse(path.read_text()))
 
 
-def test_text_knows_no_torch():
+def test_text_does_not_import_torch():
     users = {path for path in FILES if any(name.split(".")[0] == "torch" for name in imports(path))}
-    assert "text" not in {room_of(path) for path in users}
+    assert "text" not in {package_of(path) for path in users}
 
 
-def test_only_the_store_knows_file_libraries():
+def test_few_packages_import_file_libraries():
     libraries = {"h5py", "safetensors", "pyarrow", "matplotlib"}
-    users = {room_of(path) for path in FILES if {name.split(".")[0] for name in imports(path)} & libraries}
-    assert users == {"store"}
+    users = {package_of(path) for path in FILES if {name.split(".")[0] for name in imports(path)} & libraries}
+    assert users == {"formats", "plots", "store"}
 
 
-def test_only_one_file_knows_of_other_processes():
+def test_only_one_file_imports_torch_distributed():
     users = [path for path in FILES if any(name.startswith("torch.distributed") for name in imports(path))]
     assert users == [SOURCE / "train" / "world.py"]
 
