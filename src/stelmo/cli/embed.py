@@ -183,6 +183,10 @@ def _show(model: "Model", found: Inputs, settings: OutputSettings) -> None:
     vectors = (model.sentence_vectors if settings.sentence_vectors else model.embed)(tokens, settings.layer)
     shown = list(zip(tokens, vectors, strict=True))
     (table.print_sentences if settings.sentence_vectors else table.print_words)(shown)
+    word = table.shared_word(tokens, model.vocabulary.words if model.vocabulary else None)
+    if word is not None and not settings.sentence_vectors:
+        typer.echo()
+        table.print_by_layer(word, tokens, model.layers(tokens))
     typer.echo(
         f"{model.config.width} numbers per {settings.unit}; write them with -o FILE (.hdf5, .parquet, .npz, .jsonl)"
     )

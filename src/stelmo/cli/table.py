@@ -1,6 +1,8 @@
 """Sentences with their vectors → a small printed table."""
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,32 @@ def print_words(sentences: Sequence[tuple[Sequence[str], Array]]) -> None:
     for end in ends[:-1]:
         if end:
             table.rows[end - 1].end_section = True
+    Console().print(table)
+
+
+def shared_word(sentences: Sequence[Sequence[str]], vocabulary: Sequence[str] | None) -> str | None:
+    """The word that most sentences have in common, once in each; of several the rarest (or longest). None: no word."""
+    counts = Counter(word for tokens in sentences for word, times in Counter(tokens).items() if times == 1)
+    found = [word for word, times in counts.items() if times > 1 and word.isalpha()]
+    ranks = {word: rank for rank, word in enumerate(vocabulary or ())}
+    return max(found, key=lambda word: (counts[word], ranks.get(word, len(ranks)), len(word)), default=None)
+
+
+def print_by_layer(word: str, sentences: Sequence[Sequence[str]], layers: Sequence[Array]) -> None:
+    """How similar the uses of one word are, layer by layer: layer 0 knows only the word, the others its context."""
+    uses = [
+        (number, layers[number - 1][:, tokens.index(word)])
+        for number, tokens in enumerate(sentences, 1)
+        if word in tokens
+    ]
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("cosine of")
+    for depth in range(len(uses[0][1])):
+        table.add_column(f"layer {depth}", justify="right")
+    for (left, left_LD), (right, right_LD) in combinations(uses, 2):
+        dots_L = np.einsum("ld,ld->l", left_LD, right_LD, dtype=np.float64)
+        cosines_L = dots_L / np.maximum(np.linalg.norm(left_LD, axis=1) * np.linalg.norm(right_LD, axis=1), 1e-12)
+        table.add_row(Text(f"{word} ({left}), {word} ({right})"), *(f"{cosine:.2f}" for cosine in cosines_L))
     Console().print(table)
 
 

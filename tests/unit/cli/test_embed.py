@@ -15,6 +15,7 @@ import tiny
 import zstandard
 
 import stelmo as stelmo_package
+from stelmo.cli import table
 
 
 @pytest.fixture
@@ -45,6 +46,32 @@ def test_a_sentence_becomes_a_table_of_its_words(embed):
     words = [line.split()[0] for line in done.out.splitlines()[1:7]]
     assert words == ["The", "bank", "raised", "its", "rates", "."]
     assert "12 numbers per word" in done.out
+
+
+def test_a_word_that_sentences_share_is_compared_layer_by_layer(embed):
+    done = embed("The bank rose .", "A bank .", "The river bank and the bank .")
+    lines = done.out.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("cosine of"))
+    assert lines[start].split()[2:] == ["layer", "0", "layer", "1", "layer", "2"]
+    assert lines[start + 1].split()[:5] == ["bank", "(1),", "bank", "(2)", "1.00"]  # layer 0 knows no context
+    cosines = [float(number) for number in lines[start + 1].split()[5:]]
+    assert all(-1 <= cosine < 1 for cosine in cosines)
+    assert "bank (3)" not in "".join(lines[start:])  # twice in one sentence: which one would be meant?
+
+
+@pytest.mark.parametrize(
+    ("sentences", "vocabulary", "word"),
+    [
+        (["the bank .", "the bank ."], ["the", "bank", "."], "bank"),  # the rarer of two
+        (["the bank .", "the bank ."], None, "bank"),  # the longer of two
+        (["the bank", "the river", "the sea bank"], ["the", "bank"], "the"),  # in most sentences
+        (["a b", "c d"], None, None),
+        ([". .", ". ."], None, None),
+        (["the bank"], None, None),
+    ],
+)
+def test_the_shared_word_is_the_one_worth_comparing(sentences, vocabulary, word):
+    assert table.shared_word([sentence.split() for sentence in sentences], vocabulary) == word
 
 
 def test_a_word_in_square_brackets_is_shown_as_it_is(embed):
