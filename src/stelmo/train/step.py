@@ -46,7 +46,7 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], device: 
     times in a step.
     """
     if workers(device) == 1 or len(items) == 1:
-        return [work(item) for item in items]
+        return list(map(work, items))
     threads, gradient = torch.get_num_threads(), torch.is_grad_enabled()
 
     def run(item: Item) -> Result:

@@ -49,7 +49,7 @@ def test_a_sentence_becomes_a_table_of_its_words(embed):
 
 
 def test_a_word_that_sentences_share_is_compared_layer_by_layer(embed):
-    done = embed("The bank rose .", "A bank .", "The river bank and the bank .")
+    done = embed("the bank rose .", "a bank .", "that river bank and this bank .")
     lines = done.out.splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("cosine of"))
     assert lines[start].split()[2:] == ["layer", "0", "layer", "1", "layer", "2"]
