@@ -1,4 +1,4 @@
-"""What the tests of several rooms lean on: two optional folders, and a model made of arrays.
+"""What the tests of several packages use: golden files, two optional folders, and a model made of arrays.
 
 The shared folder holds weights too large or too foreign for the repository. It is named by STELMO_SHARED,
 else looked for beside the repository. The data folder holds the tasks' real files (ner/, srl/, sst5/ …). It is named
@@ -15,12 +15,11 @@ import pytest
 import stelmo
 
 FOLDER = Path(os.environ.get("STELMO_SHARED") or Path(__file__).resolve().parents[2] / "shared")
-GOLDEN = FOLDER / "golden" / "allennlp"
+GOLDEN = Path(__file__).parent / "golden" / "allennlp"
 ENGLISH = FOLDER / "models" / "english-33min"
 DATA = Path(os.environ.get("STELMO_DATA") or Path(__file__).resolve().parents[1] / ".data")
 
 ABSENT = "is not there; set STELMO_SHARED to the folder that holds it"
-needs_golden = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"{GOLDEN} {ABSENT}")
 needs_english = pytest.mark.skipif(not ENGLISH.is_dir(), reason=f"{ENGLISH} {ABSENT}")
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is not there; set STELMO_DATA to the tasks' data")
 

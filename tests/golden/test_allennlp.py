@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import oracle
 import pytest
-from shared import ENGLISH, GOLDEN, needs_english, needs_golden
+from shared import ENGLISH, GOLDEN, needs_english
 
 import stelmo
 from stelmo.compat.allennlp import ElmoEmbedder
@@ -77,13 +77,11 @@ def assert_golden(results):
             np.testing.assert_allclose(layers[-1], vectors, rtol=1e-5, atol=1e-6)
 
 
-@needs_golden
 @pytest.mark.parametrize(("name", "prefix"), SHA256.items())
 def test_the_golden_files_are_the_published_ones(name, prefix):
     assert hashlib.sha256((GOLDEN / name).read_bytes()).hexdigest().startswith(prefix)
 
 
-@needs_golden
 def test_unasked_a_published_model_starts_from_zeros_as_the_original_s_first_batch():
     model, batch = stelmo.load(GOLDEN), golden_batches()[0]
     embedders = [model, ElmoEmbedder(GOLDEN / "options.json", GOLDEN / "lm_weights.hdf5").model]
@@ -92,13 +90,11 @@ def test_unasked_a_published_model_starts_from_zeros_as_the_original_s_first_bat
             np.testing.assert_allclose(layers[-1], top, rtol=1e-5, atol=1e-6)
 
 
-@needs_golden
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_the_published_vectors_are_reproduced(precision):
     assert_golden(carried(stelmo.load(GOLDEN, precision=precision)))
 
 
-@needs_golden
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_the_published_vectors_are_reproduced_by_the_reference(precision):
     model = stelmo.load(GOLDEN, precision=precision)
@@ -106,27 +102,23 @@ def test_the_published_vectors_are_reproduced_by_the_reference(precision):
     assert_golden(carried(model))
 
 
-@needs_golden
 def test_one_call_under_carry_with_the_published_rows_reproduces_them_too():
     model = stelmo.load(GOLDEN, state="carry", batch_rows=3)
     found = model.layers([sentence for batch in golden_batches() for sentence in batch])
     assert_golden([found[start : start + 3] for start in range(0, 30, 3)])
 
 
-@needs_golden
 def test_the_oracle_reproduces_the_published_vectors():
     options = json.loads((GOLDEN / "options.json").read_text())
     assert_golden(oracle.carry(options, oracle.read(GOLDEN / "lm_weights.hdf5"), golden_batches())[0])
 
 
-@needs_golden
 def test_the_published_token_vectors_are_reproduced():
     model = stelmo.load(GOLDEN)
     assert np.abs(golden_tokens()).max() > 0.1
     np.testing.assert_allclose(model.token_vectors(list(model.vocabulary)), golden_tokens(), rtol=1e-5, atol=1e-6)
 
 
-@needs_golden
 def test_the_published_token_vectors_as_input_give_the_published_vectors():
     cache = GOLDEN / "elmo_token_embeddings.hdf5"
     model = stelmo.load(GOLDEN, vocabulary=GOLDEN / "vocab_test.txt", token_embeddings=cache)

@@ -12,7 +12,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from shared import GOLDEN, loaded, needs_golden
+from shared import GOLDEN, loaded
 
 import stelmo
 from stelmo.engine.plain import Plain
@@ -349,7 +349,6 @@ CUTS = (cut_early, cut_without_an_end, cut_between_characters)
 HIDDEN += [pytest.param(encoded(change), id=change.__name__) for change in CUTS]
 
 
-@needs_golden
 def test_the_model_as_it_is_agrees_with_the_published_vectors():
     assert golden_error(stelmo.load(GOLDEN)) < 1.5e-6
 
@@ -358,7 +357,6 @@ def test_the_model_as_it_is_agrees_with_the_oracle():
     assert oracle_error(loaded(OPTIONS, ARRAYS, precision="float64")) < 1e-10
 
 
-@needs_golden
 @pytest.mark.parametrize("mutate", CASES)
 def test_the_published_vectors_notice_a_mutation(monkeypatch, mutate):
     model = stelmo.load(GOLDEN)

@@ -8,7 +8,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from shared import GOLDEN, needs_golden
+from shared import GOLDEN
 
 from stelmo.compat.allennlp import Elmo, ElmoEmbedder, ElmoTokenEmbedder, ScalarMix, batch_to_ids
 from stelmo.errors import ConfigError, DataError, ModelError, StelmoError
@@ -51,7 +51,6 @@ def golden_files():
 # The published vectors
 
 
-@needs_golden
 def test_a_stateful_embedder_gives_the_published_vectors():
     embedder = ElmoEmbedder(*golden_files(), stateful=True)
     for batch, expected in golden():
@@ -59,7 +58,6 @@ def test_a_stateful_embedder_gives_the_published_vectors():
             np.testing.assert_allclose(layers[-1], top, rtol=1e-5, atol=1e-6)
 
 
-@needs_golden
 def test_a_stateful_module_gives_the_published_vectors():
     elmo = Elmo(*golden_files(), 1, dropout=0.0, scalar_mix_parameters=TOP, stateful=True)
     for batch, expected in golden():
@@ -69,7 +67,6 @@ def test_a_stateful_module_gives_the_published_vectors():
             np.testing.assert_allclose(row[mask.bool()].numpy(), top, rtol=1e-5, atol=1e-6)
 
 
-@needs_golden
 def test_the_cache_of_words_gives_the_published_vectors():
     words = ["@@PADDING@@", *sorted({word for batch, _ in golden() for sentence in batch for word in sentence})]
     elmo = Elmo(*golden_files(), 1, dropout=0.0, vocab_to_cache=words, scalar_mix_parameters=TOP, stateful=True)
