@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from stelmo.config import CharInput, LoadSettings, LstmConfig, ModelConfig, WordInput
+from stelmo.config import CharInput, CodePointInput, LoadSettings, LstmConfig, ModelConfig, WordInput
 from stelmo.embed.model import Model
 from stelmo.engine import plain
 from stelmo.formats import models
@@ -43,8 +43,9 @@ def softmax(config: ModelConfig = CONFIG, seed: int = 1) -> Softmax:
 def saved(config: ModelConfig = CONFIG, **fields: Any) -> SavedModel:
     """With a vocabulary, a softmax and a warm state of its own, unless told otherwise."""
     module, words = bilm(config), Vocabulary(WORDS)
-    warm = plain.warm_state(module, word_ids(config, words))
-    given = {"vocabulary": words, "read_softmax": partial(softmax, config), "start": warm} | fields
+    given = {"vocabulary": words, "read_softmax": partial(softmax, config), "start": None} | fields
+    if not isinstance(config.input, CodePointInput):  # its alphabet does not know the sentences of the warm-up
+        given = {**given, "start": plain.warm_state(module, word_ids(config, words))} | fields
     return SavedModel(module, "tiny", **given)
 
 

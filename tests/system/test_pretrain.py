@@ -15,6 +15,8 @@ import corpora
 import pytest
 from safetensors.torch import load_file
 
+pytestmark = pytest.mark.long
+
 STEPS = 100
 SETTINGS = {
     "tokens": 64 * STEPS,

@@ -11,6 +11,8 @@ import efml_oracle
 import pytest
 import tiny
 
+pytestmark = pytest.mark.long
+
 SLOW_SENTENCES = "\n".join(f"the river number {number} runs past the bank" for number in range(6000))
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import stelmo
 
+pytestmark = pytest.mark.long
+
 SOURCE = Path(stelmo.__file__).parent
 MODULES = sorted(
     ".".join(("stelmo", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")

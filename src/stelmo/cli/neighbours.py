@@ -34,7 +34,7 @@ def neighbours(
     name: ModelName = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--index", metavar="DIR", help="Index by `stelmo explore --index`; default: the bundled one."),
+        typer.Option("--index", metavar="DIR", help="Index made by `stelmo index`; default: the bundled one."),
     ] = None,
     layer: Annotated[str, typer.Option(help="mean, top, a number (0: without context), or all (each layer).")] = "mean",
     count: Annotated[int, typer.Option("--count", "-k", min=1, help="Number of neighbours of each kind.")] = 10,

@@ -47,7 +47,7 @@ def print_by_layer(word: str, sentences: Sequence[Sequence[str]], layers: Sequen
     uses = [
         (number, layers[number - 1][:, tokens.index(word)])
         for number, tokens in enumerate(sentences, 1)
-        if word in tokens
+        if tokens.count(word) == 1
     ]
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("cosine of")

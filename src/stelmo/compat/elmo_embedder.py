@@ -151,11 +151,13 @@ def _refuse_lines(lines: Sequence[str], as_keys: bool) -> None:
     for number, line in enumerate(lines):
         path = tuple(part for part in line.split("/") if part not in ("", "."))
         if not path or "\0" in line:
-            raise DataError(f"line {number} (from 0): HDF5 has no key {line!r:.60}; leave use_sentence_keys out")
+            raise DataError(
+                f"line {number} (from 0): {line!r:.60} cannot be a key of HDF5; do not set use_sentence_keys"
+            )
         if numbers.setdefault(path, number) != number:
             raise DataError(
                 f"lines {numbers[path]} and {number} (from 0) are the same sentence, and keys are unique; "
-                "leave use_sentence_keys out"
+                "do not set use_sentence_keys"
             )
     for path, number in numbers.items():
         for end in range(1, len(path)):

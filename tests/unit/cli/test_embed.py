@@ -54,8 +54,10 @@ def test_a_word_that_sentences_share_is_compared_layer_by_layer(embed):
     start = next(number for number, line in enumerate(lines) if line.startswith("cosine of"))
     assert lines[start].split()[2:] == ["layer", "0", "layer", "1", "layer", "2"]
     assert lines[start + 1].split()[:5] == ["bank", "(1),", "bank", "(2)", "1.00"]  # layer 0 knows no context
-    cosines = [float(number) for number in lines[start + 1].split()[5:]]
-    assert all(-1 <= cosine < 1 for cosine in cosines)
+    first, second = tiny.model().layers([["the", "bank", "rose", "."], ["a", "bank", "."]])
+    norms = np.linalg.norm(first[:, 1], axis=1) * np.linalg.norm(second[:, 1], axis=1)
+    expected = (first[:, 1] * second[:, 1]).sum(1) / norms
+    assert lines[start + 1].split()[4:] == [f"{cosine:.2f}" for cosine in expected]
     assert "bank (3)" not in "".join(lines[start:])  # twice in one sentence: which one would be meant?
 
 

@@ -6,11 +6,10 @@ import pytest
 
 from stelmo.cli.inputs import Inputs
 from stelmo.errors import DataError
-from stelmo.text.sentences import tokenize
 
 
 def test_text_of_a_parquet_column_that_is_not_utf8_is_refused_with_its_row(tmp_path):
     column = pa.array([b"fine", b"not \xff fine"], pa.binary()).view(pa.string())
     pq.write_table(pa.table({"text": column}), tmp_path / "t.parquet")
     with pytest.raises(DataError, match=r"t\.parquet: row 2, column text: not UTF-8"):
-        list(Inputs([str(tmp_path / "t.parquet")], None, 0, tokenize))
+        list(Inputs([str(tmp_path / "t.parquet")], None, 0, "en", "ptb"))

@@ -5,6 +5,8 @@ import tiny
 from commands import run
 from unit.tasks import samples
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def options(tmp_path):

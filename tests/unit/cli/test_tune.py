@@ -79,7 +79,7 @@ def test_tuning_that_only_harms_leaves_the_model_as_it_was(tune, tmp_path):
         (["--set", "speed=1"], "no setting 'speed'"),
         (["--set-softmax", "lr"], "lr=0.002"),
         (["--data", "nowhere"], "nowhere"),
-        (["--to", "published"], "no training run"),
+        (["--to", "published"], "not a training run"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(arguments, message, tune):

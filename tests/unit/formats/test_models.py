@@ -442,6 +442,7 @@ def loads_or_is_refused(folder: Path) -> bool:
         return False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("layout", "name"),
     [("bilm", "weights.hdf5"), ("bilm", "softmax_weights.hdf5"), ("stelmo", "model.safetensors")],

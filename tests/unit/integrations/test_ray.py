@@ -31,7 +31,7 @@ SENTENCES = [Sentence(line.split(), "corpus.txt", number) for number, line in en
 SMALL_BLOCKS = OutputSettings(block_tokens=20)
 
 # Ray's own code warns of much: files it leaves open, names of its own that it is to give up.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

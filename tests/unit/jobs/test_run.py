@@ -269,7 +269,7 @@ def test_an_unknown_ending_is_refused_before_any_work(tmp_path):
 
 @pytest.mark.parametrize("token", ["\ud800", "a/b", ".", "\0"])
 def test_a_sentence_that_cannot_be_a_key_is_refused_and_leaves_nothing(token, tmp_path):
-    with pytest.raises(DataError, match=r"corpus\.txt:1: HDF5"):
+    with pytest.raises(DataError, match=r"corpus\.txt:1: .* cannot be a key of HDF5"):
         embed(tmp_path / "v.hdf5", OutputSettings(use_sentence_keys=True), [Sentence([token], "corpus.txt", 1)])
     assert list(tmp_path.iterdir()) == []
 

@@ -132,6 +132,7 @@ def cell(name, *command, chain="one", printed=True):
     return Cell(name, command, f"{name}.txt", chain, printed)
 
 
+@pytest.mark.long
 def test_cells_are_run_once_and_what_fails_is_told(tmp_path):
     told = []
     good, bad = cell("version", "--version"), cell("wrong", "embed", "--model", str(tmp_path / "absent"), "Hi .")

@@ -121,7 +121,7 @@ WRONG = {
     "fewer words than promised": (b"3 2\nthe 1 2\nbank 1 2\n", "vectors: 2 words; its first line says 3"),
     "a binary file that breaks off": (binary()[:-8], "vectors: 4 words; its first line says 5"),
     "more words than promised": (binary() + b"more" + bytes(13), r"vectors: more words than its first line says \(5\)"),
-    "a gzip file that breaks off": (gzip.compress(rows())[:-9], "gzip data break off"),
+    "a gzip file that breaks off": (gzip.compress(rows())[:-9], "gzip data are incomplete"),
     "a binary gzip file that breaks off": (gzip.compress(MANY)[:-9], "damaged after word"),
     "numbers without end": (b"the 1 2\nbank nan 2\n", "the vector of 'bank' is not finite"),
     "a word that is not UTF-8": (binary().replace(b"the", b"t\xffe"), "word 1: .* is not UTF-8"),

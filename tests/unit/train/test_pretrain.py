@@ -68,6 +68,7 @@ def entries(run):
     return [{name: value for name, value in entry.items() if name != "seconds"} for entry in lines]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("negatives", ["all", 8])
 def test_four_sentences_are_learnt_by_heart(negatives, four, tmp_path):
     words = ["batch=2", "unroll=8", "tokens=3200", "lr=0.02", "dropout=0", f"negatives={negatives}"]
@@ -130,6 +131,7 @@ def test_a_finished_run_is_left_alone(corpus, tmp_path):
     assert again[2:] == first[2:]
 
 
+@pytest.mark.long
 def test_parts_of_a_batch_add_up_to_the_batch(corpus, tmp_path):
     for parts in (1, 4):
         words = (f"accumulate={parts}", "precision=float64", "dropout=0", "negatives=16")

@@ -154,7 +154,7 @@ async function reference({ word, limit }, count) {
 }
 
 /** What to run where the server was started without an index. */
-const noIndex = () => el("pre", { tabindex: 0 }, "stelmo explore                                  # the bundled index\nstelmo explore --index corpus.txt --to uses     # or an index of your own text\nstelmo explore uses");
+const noIndex = () => el("pre", { tabindex: 0 }, "stelmo explore                                  # the bundled index\nstelmo index corpus.txt --to uses               # or an index of your own text\nstelmo explore uses");
 
 function summary({ word, clusters: asked }, { uses, total, clusters }) {
   const how = asked ? "as chosen" : "found without any labels";

@@ -155,6 +155,7 @@ def test_predictions_of_unlabelled_pairs_are_written_and_read_back(tmp_path):
     assert data.read_predictions(tmp_path / "predictions.jsonl", examples) == ["entailment", "contradiction"]
 
 
+@pytest.mark.long
 @needs_data
 def test_the_real_files_have_the_published_counts():
     files = find(DATA / "snli", data.FILES)
