@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import stelmo
 
 pytestmark = pytest.mark.long
