@@ -1,4 +1,4 @@
-"""Ctrl-C and a scheduler's SIGTERM → a question that the loop asks between steps. Knows no loop."""
+"""Ctrl-C and SIGTERM → a flag that a loop checks between steps, so that it can save and stop."""
 
 import signal
 import threading
@@ -11,14 +11,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def stop_asked() -> Iterator[Callable[[], bool]]:
-    """Whether a signal came while the block lasts; a second one has its usual effect."""
+    """A function that says whether a signal has arrived inside the block; a second signal has its usual effect."""
     asked = threading.Event()
 
     def ask(number: int, frame: FrameType | None) -> None:
         asked.set()
         signal.signal(number, usual[number])
 
-    if threading.current_thread() is not threading.main_thread():  # signals are none of its business
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
         yield asked.is_set
         return
     usual = {int(number): signal.getsignal(number) for number in SIGNALS}

@@ -18,7 +18,7 @@ from stelmo.text.ids import word_ids as word_ids
 
 
 class Batch(NamedTuple):
-    """The distinct words of both directions, and where each stands: a word passes through the encoder once."""
+    """The distinct words of both directions, and the position of each: a word passes through the encoder once."""
 
     ids_U: Tensor  # (U, C), or as `WordIds` says
     index_2TB: Tensor  # rows of ids_U
@@ -37,7 +37,7 @@ class TypeBytes(Protocol):
 
 
 class Batches:
-    """Makes the batches of one corpus for one model; remembers the ids of the types it has met."""
+    """Makes the batches of one corpus for one model; keeps the ids of the types it has seen."""
 
     def __init__(self, ids_of: WordIds, words: TypeBytes, targets_S: NDArray[np.int32]) -> None:
         self._ids_of, self._words, self._targets_S = ids_of, words, targets_S

@@ -1,7 +1,7 @@
-"""Seed and step → the words a target is told apart from. Knows no model.   V words, K negatives.
+"""Seed and step → the negatives of a sampled softmax. Knows no model.   V words, K negatives.
 
-Words are numbered by falling frequency, so the log-uniform law p(k) = ln((k + 2) / (k + 1)) / ln(V + 1) draws common
-words as often as Zipf's law has them. Draws repeat until K words are distinct.
+Words are numbered by descending frequency, so the log-uniform distribution p(k) = ln((k + 2) / (k + 1)) / ln(V + 1)
+draws them about as often as Zipf's law. Words are drawn until K of them are distinct.
 """
 
 import math
@@ -18,19 +18,19 @@ _DRAWS_AT_LEAST = 1024
 
 
 class Negatives(NamedTuple):
-    ids_K: Tensor  # distinct, in the order they came
-    tries: int  # draws up to the one that made them K
+    ids_K: Tensor  # distinct, in the order in which they were drawn
+    tries: int  # how many draws that took
 
     def to(self, device: torch.device) -> "Negatives":
         return Negatives(self.ids_K.to(device), self.tries)
 
 
 def refuse_unlikely_count(words: int, count: int) -> None:
-    """More than half of the vocabulary takes longer to draw than to compute."""
+    """Drawing more than half of the vocabulary takes longer than the full softmax."""
     if not 0 < count <= words // 2:
         raise ConfigError(
             f"negatives: {count} of a vocabulary of {words}; at most half of it can be drawn, "
-            "so lower `negatives` or take the full softmax"
+            "so lower `negatives` or use the full softmax"
         )
 
 
@@ -48,13 +48,13 @@ def negatives(seed: int, step: int, words: int, count: int) -> Negatives:
 
 
 def _log_uniform(chance: np.random.Generator, words: int, count: int) -> NDArray[np.int64]:
-    """⌊(V + 1)^u⌋ − 1 for u even in [0, 1)."""
+    """⌊(V + 1)^u⌋ − 1 for u uniform in [0, 1)."""
     found = np.exp(chance.random(count) * math.log(words + 1)).astype(np.int64) - 1
     return np.minimum(found, words - 1)  # rounding can reach V + 1
 
 
 def _first_draws(draws: NDArray[np.int64], words: int) -> NDArray[np.int64]:
-    """The places where a word comes for the first time, in order."""
+    """The positions of first occurrences, in order."""
     place_V = np.full(words, -1)
     backwards = np.arange(len(draws))[::-1]
     place_V[draws[backwards]] = backwards  # of equal indices numpy keeps the last written: the first draw

@@ -8,23 +8,23 @@ from stelmo.config import TrainSettings, seconds
 
 @dataclass(frozen=True)
 class Schedule:
-    """The end of a run: a number of steps, or under a time budget a number of seconds."""
+    """The length of a run: a number of steps or, under a time budget, of seconds."""
 
     settings: TrainSettings
     steps: int | None
     seconds: float | None
 
     def share(self, step: int, elapsed: float) -> float:
-        """Of the budget that is spent, 0 … 1."""
+        """The share of the budget that is spent, 0 to 1."""
         spent = step / self.steps if self.steps is not None else elapsed / (self.seconds or 1.0)
         return min(1.0, spent)
 
     def rate(self, step: int, share: float) -> float:
-        """The learning rate of the step that follows so many and that share of the budget."""
+        """The learning rate of the step after `step` steps and that share of the budget."""
         return self.settings.lr * min(self._rise(step, share), self._fall(share))
 
     def validates(self, step: int, before: float, share: float) -> bool:
-        """Whether a validation follows this step, which brought the spent share from `before` to `share`."""
+        """Whether to validate after this step, which moved the spent share from `before` to `share`."""
         if share >= 1.0:
             return True
         if self.settings.validate_every is not None:
@@ -47,7 +47,7 @@ class Schedule:
         return 1.0
 
 
-VALIDATIONS = 20  # of a run, unless the settings say how often
+VALIDATIONS = 20  # per run, unless `validate_every` is set
 
 
 def schedule(settings: TrainSettings, tokens_of_an_epoch: int) -> Schedule:

@@ -1,10 +1,10 @@
-"""A model and text of its new domain → the model, having read it. Knows no command line.
+"""A model and text of a new domain → the model fine-tuned to it. Knows no command line.
 
-A model without its softmax, and most published files have none, learns one first while the biLM stays as it is.
+A model without a softmax (most published files have none) is given one first, trained while the biLM stays frozen.
 
-to/softmax/      the run that learns the softmax, where that is needed
+to/softmax/      the run that trains the softmax, if one is needed
 to/warm-start/   static vectors that were trained on the corpus
-to/              the run that learns everything; the model is validated before its first step, too
+to/              the run that trains everything; the model is also validated before its first step
 """
 
 import hashlib
@@ -28,9 +28,9 @@ from stelmo.train.start import Start, log_frequencies, type_counts
 from stelmo.train.warm_start import RowLesson, WarmStart, WordVectors, read_vectors, trained_once
 from stelmo.train.world import World, join, local_device
 
-# Over the text once, more gently than from nothing.
+# One epoch, with a lower learning rate than training from the start.
 TUNE: Layer = {"optimizer": "adam", "lr": 0.001, "warmup": 0.1, "decay": "linear", "batch": 32, "epochs": 1}
-# A softmax from nothing takes larger steps; dropout would only blur what it reads.
+# A new softmax needs larger steps; dropout would only add noise to its input.
 SOFTMAX_ALONE: Layer = {"lr": 0.003, "dropout": 0.0}
 
 
@@ -41,12 +41,12 @@ class Settings(NamedTuple):
 
 
 class Tuned(NamedTuple):
-    outcome: Outcome  # of the last part begun
+    outcome: Outcome  # of the last run that was started
     figures: dict[str, Best]  # held-out perplexity at each stage, by its name
 
 
 def settings_of(file: Path | None = None, words: Iterable[str] = (), softmax_words: Iterable[str] = ()) -> Settings:
-    """Our defaults, overridden by the file's settings and the words; for the softmax alone by its own words, too."""
+    """Our defaults, overridden by the file and the assignments; for the softmax also by its own assignments."""
     values = overridden(TUNE, file, words)
     vectors = values.pop("vectors", None)
     return Settings(
@@ -59,7 +59,7 @@ def settings_of(file: Path | None = None, words: Iterable[str] = (), softmax_wor
 def _parsed(values: dict[str, Any]) -> TrainSettings:
     for part in ("input", "lstm"):
         if part in values:
-            raise ConfigError(f"{part}: the architecture is the model's; tuning has settings of training alone")
+            raise ConfigError(f"{part}: the architecture is that of the model; tuning has settings of training only")
     return parse(TrainSettings, values, "settings", ConfigError)
 
 
@@ -96,11 +96,11 @@ def tune(
 
 
 def _own_softmax(saved: SavedModel, corpus: Corpus, new_softmax: bool) -> Softmax | None:
-    """The model's, if it is to be kept; a corpus of other words than the model's is refused."""
+    """The model's own softmax; None: a new one is needed. A corpus with another vocabulary is refused."""
     reads = saved.config.input
     if isinstance(reads, CodePointInput) and reads.word_table is not None:
         raise ModelError(
-            "a model with a word table of ELMoForManyLangs cannot share its words with a softmax; not tuned"
+            "a model with a word table of ELMoForManyLangs cannot be tuned: its words cannot be those of a softmax"
         )
     without = saved.read_softmax is None or new_softmax
     if without and not isinstance(reads, WordInput):
@@ -117,7 +117,7 @@ def _own_softmax(saved: SavedModel, corpus: Corpus, new_softmax: bool) -> Softma
 
 
 def unigram_softmax(corpus: Corpus, config: ModelConfig) -> Softmax:
-    """Knows how frequent each word is, and nothing of its context: the weights are zero."""
+    """Predicts every word by its frequency, whatever the context: the weights are zero."""
     softmax = Softmax(len(corpus.vocabulary), config.lstm.projection).requires_grad_(False)
     softmax.weight.zero_()
     softmax.bias.copy_(log_frequencies(corpus, type_counts(corpus)))
@@ -166,7 +166,7 @@ def _learned_softmax(to: Path) -> Softmax:
 
 
 def figures(to: Path) -> dict[str, Best]:
-    """What the logs say of the stages that were reached."""
+    """Held-out perplexity of every stage that was reached, from the logs."""
     alone, everything = (_validations(Run(path)) for path in (to / SOFTMAX, to))
     first, last = ("softmax learned", "everything learned") if alone else ("before", "after")
     found = {"words by frequency": alone[:1], first: everything[:1]}

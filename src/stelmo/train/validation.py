@@ -1,7 +1,7 @@
-"""Held-out sentences → the perplexity of both directions, over the whole vocabulary. Knows no training.
+"""Held-out sentences → the perplexity of both directions, over the whole vocabulary.
 
-State is zero at the start and carried along the rows, as in training; every word and every end of a sentence counts
-once. T steps, B rows, N tokens, V words of the vocabulary, P projection.
+The state is zero at the start and carried along the rows, as in training; every word and every end of a sentence
+counts once. T steps, B rows, N tokens, V words of the vocabulary, P projection.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ Masked = tuple[Window, NDArray[np.bool_]]
 
 
 def figures(found: Perplexity) -> dict[str, float]:
-    """As a log names them."""
+    """By their names in the log."""
     return {
         "perplexity": found.combined,
         "perplexity_forward": found.forward,
@@ -75,12 +75,12 @@ def _limited(windows: Iterator[Masked], tokens: int | None) -> Iterator[Masked]:
 def _window_losses(
     bilm: BiLM, softmax: Softmax, batch: Batch, counted_TB: Tensor, state: State
 ) -> tuple[Tensor, State]:
-    """The summed losses of the two directions, and the state behind the window."""
+    """The summed losses of the two directions, and the state after the window."""
     h_2TBP, state = outputs(bilm, batch, state)
 
     def loss(direction: int) -> Tensor:
         h_NP, targets_N = h_2TBP[direction][counted_TB], batch.targets_2TB[direction][counted_TB]
         return full_losses(h_NP, targets_N, softmax.weight, softmax.bias).double().sum()
 
-    # A thread each: two threads in one product wait for one another, which takes for ever on a busy machine.
+    # One thread each: two threads in one product wait for each other, which is very slow on a busy machine.
     return torch.stack(side_by_side(loss, DIRECTIONS, h_2TBP.device)), state

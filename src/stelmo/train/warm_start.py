@@ -46,7 +46,7 @@ ROW_RATE = 0.01  # peak learning rate of the matrix that turns vectors into a ne
 
 Matrix = NDArray[np.float32]
 Say = Callable[[str], None]
-Advance = Callable[[float, str], None]  # told the share of the lesson that is done, and figures to show
+Advance = Callable[[float, str], None]  # called with the finished share of the lesson, and figures to show
 
 
 class WordVectors:
@@ -282,7 +282,7 @@ class Lesson:
 class RowLesson:
     """The rows of a new softmax for a biLM that stays as it is: static vectors times a matrix, which is learned.
 
-    A word that the text never has gets a row, too, from the vector it shares its neighbours with.
+    Words that are rare in the text get a useful row, too: similar vectors give similar rows.
     """
 
     def __init__(

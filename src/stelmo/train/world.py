@@ -1,6 +1,6 @@
-"""One process or many → the same few verbs. The only file that knows torch.distributed.
+"""One process or many, behind the same few methods. The only file that imports torch.distributed.
 
-Alone, a process is a world of one, in which every verb does nothing; so the training loop asks nobody how many it is.
+A single process is a world of size 1, in which most methods do nothing; so the training loop has no `if distributed`.
 `torchrun` puts rank and size of a larger world into the environment.
 """
 
@@ -17,7 +17,7 @@ from torch import Tensor
 from stelmo.engine.devices import available
 from stelmo.errors import ConfigError, StelmoError
 
-# Rank 0 writes while the others wait; a dead machine is noticed after this, a dead process at once.
+# Rank 0 writes while the others wait; a dead machine is detected after this time, a dead process at once.
 PATIENCE = timedelta(minutes=30)
 Anything = TypeVar("Anything")
 
@@ -30,33 +30,33 @@ class World:
 
     @property
     def first(self) -> bool:
-        """Whether this process is the one that writes and speaks."""
+        """Whether this process is the one that writes files and prints."""
         return self.rank == 0
 
     def rows(self, of: int) -> range:
-        """The rows of a batch that are this process's."""
+        """The rows of a batch that belong to this process."""
         if of % self.size:
-            raise ConfigError(f"batch: {of} rows cannot be shared equally by {self.size} processes; take a multiple")
+            raise ConfigError(f"batch: {of} rows cannot be divided equally among {self.size} processes; use a multiple")
         own = of // self.size
         return range(self.rank * own, (self.rank + 1) * own)
 
     def sum_(self, *tensors: Tensor) -> None:
-        """In place, the sum over all processes; all of one kind of numbers."""
+        """Replace each tensor by its sum over all processes; all have the same dtype."""
 
     def union(self, ids_n: Tensor, of: int) -> Tensor:
-        """Ids below `of` that any process has, rising."""
+        """Ids below `of` that any process has, in ascending order."""
         return ids_n
 
     def gather(self, tensor: Tensor, dim: int) -> Tensor:
-        """The rows of all processes, by rank."""
+        """The rows of all processes, ordered by rank."""
         return tensor
 
     def share(self, value: Anything) -> Anything:
-        """What rank 0 has."""
+        """The value of rank 0."""
         return value
 
     def lead(self, work: Callable[[], Anything]) -> Anything:
-        """Rank 0 works while the others wait; what it returns, or refuses, is the same for all."""
+        """Rank 0 works while the others wait; all get its result, or raise its error."""
         return work()
 
 
@@ -67,7 +67,7 @@ class Many(World):
         self.rank, self.size = rank, size
 
     def sum_(self, *tensors: Tensor) -> None:
-        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])  # one message costs less than many
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])  # one message is cheaper than many
         with _whole():
             dist.all_reduce(flat)
         for tensor, part in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
@@ -108,7 +108,7 @@ class Many(World):
 
 @contextmanager
 def join(device: torch.device) -> Iterator[World]:
-    """The world that the environment names; left when the block ends."""
+    """The world described by the environment; the process leaves it when the block ends."""
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if size == 1:
         yield World()
@@ -120,23 +120,23 @@ def join(device: torch.device) -> Iterator[World]:
     try:
         yield Many(rank, size)
         with _whole():
-            dist.barrier()  # nobody leaves while another still listens
+            dist.barrier()  # no process leaves while another still waits for a message
     finally:
         dist.destroy_process_group()
 
 
 def local_device(name: str) -> torch.device:
-    """Of several processes on a machine, each takes the card of its own number."""
+    """The device of this process: of several on one machine, each uses the GPU of its own local rank."""
     return available(name, int(os.environ.get("LOCAL_RANK", 0)))
 
 
 @contextmanager
 def _whole() -> Iterator[None]:
-    """A lost process ends the others, too: they could only wait."""
+    """If one process is lost, the others end as well: they could only wait."""
     try:
         yield
     except RuntimeError as problem:
         raise StelmoError(
-            f"another process of this run was lost ({str(problem).splitlines()[0]}); the same command goes on "
+            f"another process of this run was lost ({str(problem).splitlines()[0]}); the same command resumes "
             "from the last checkpoint"
         ) from problem

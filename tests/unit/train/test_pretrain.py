@@ -220,7 +220,7 @@ def test_more_negatives_than_half_the_words_are_the_full_softmax_and_it_is_said(
     witness = Witness()
     pretrain(settings("negatives=5000"), corpus, tmp_path / "run", witness)
     pretrain(settings("negatives=all"), corpus, tmp_path / "full")
-    assert "taking the full softmax" in witness.said[0]
+    assert "using the full softmax" in witness.said[0]
     assert contents(tmp_path / "run") == contents(tmp_path / "full")
 
 

@@ -35,7 +35,7 @@ def test_each_process_has_its_own_rows():
 
 
 def test_rows_that_cannot_be_shared_are_refused():
-    with pytest.raises(ConfigError, match="10 rows cannot be shared equally by 3 processes"):
+    with pytest.raises(ConfigError, match="10 rows cannot be divided equally among 3 processes"):
         Many(0, 3).rows(10)
 
 
