@@ -34,6 +34,12 @@ def probe(
         list[Path] | None,
         typer.Option("--vectors", help="Static vectors to compare with: GloVe, word2vec, a folder; repeatable."),
     ] = None,
+    transformer: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR", help="Transformer to compare with, in a local folder (Hugging Face's layout); repeatable."
+        ),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -54,7 +60,8 @@ def probe(
     threads: Threads = LOAD.threads,
     to: Annotated[Path | None, typer.Option("--to", hidden=True)] = None,
 ) -> None:
-    """Measure what each layer encodes, compared with vectors without context: layer 0 and static vectors.
+    """Measure what each layer encodes, compared with vectors without context (layer 0, static vectors)
+    or with a Transformer.
 
     **wsd**  word senses in Raganato's test sets, learned from SemCor, official F1 (semcor, ALL, index.sense)
 
@@ -74,7 +81,8 @@ def probe(
     output = PRINT if as_json else output
     rows.refuse_output(output, overwrite)
     numbers = _numbers(layers)
-    _write(name, _measured(name, data, _sources(model, numbers, static, device, threads), options), output, overwrite)
+    sources = [*_sources(model, numbers, static, device, threads), *_transformers(transformer or ())]
+    _write(name, _measured(name, data, sources, options), output, overwrite)
 
 
 def _options(name: str, limit: int | None, tokens: int | None, tags: str, seed: int) -> dict[str, Any]:
@@ -105,6 +113,12 @@ def _sources(
 
     controls = [embedding.read_static(path) for path in static or ()]
     return [embedding.of_model(loaded(name, device=device, threads=threads), layers), *controls]
+
+
+def _transformers(folders: Sequence[Path]) -> "list[Source]":
+    from stelmo.probes import embedding
+
+    return [embedding.of_transformer(folder) for folder in folders]
 
 
 def _measured(name: str, data: Path, sources: "Sequence[Source]", options: dict[str, Any]) -> "list[Row]":

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from stelmo.config import choose
 from stelmo.embed.model import Model
+from stelmo.errors import ConfigError, ModelError
 from stelmo.store import static
 from stelmo.store.static import StaticVectors
 
@@ -61,6 +63,53 @@ def read_static(path: Path) -> Source:
     """Named after its folder or file: glove.6B.100d."""
     named = path.parent if path.suffix == ".npy" else path
     return of_static(static.read(path), named.name.removesuffix(".gz").removesuffix(".txt").removesuffix(".bin"))
+
+
+def of_transformer(folder: Path) -> Source:
+    """The last layer of a Transformer in a local folder, such as that of a sentence-transformer, for comparison.
+
+    A word's vector is the mean over its sub-tokens. A sentence that is too long is read in several parts.
+    """
+    try:
+        from transformers import AutoModel, AutoTokenizer
+    except ImportError:
+        raise ConfigError("--transformer requires transformers; pip install 'stelmo[huggingface]'") from None
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{folder}: no config.json; expected the folder of a Transformer in Hugging Face's layout")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, use_fast=True)
+        network = AutoModel.from_pretrained(str(folder), local_files_only=True).eval()
+    except (OSError, ValueError, KeyError) as problem:
+        raise ModelError(f"{folder}: cannot be read as a Transformer ({str(problem).splitlines()[0]})") from None
+    longest = min(tokenizer.model_max_length, network.config.max_position_embeddings) - 2
+
+    def parts(words: Sequence[str]) -> Iterator[list[str]]:
+        """As many words at a time as fit, never none."""
+        owners = tokenizer(list(words), is_split_into_words=True, add_special_tokens=False, verbose=False).word_ids()
+        sizes = np.bincount(np.array(owners, np.int64), minlength=len(words)).tolist()
+        part: list[str] = []
+        room = longest
+        for word, size in zip(words, sizes, strict=True):
+            if part and size > room:
+                yield part
+                part, room = [], longest
+            part.append(word)
+            room -= size
+        if part:
+            yield part
+
+    def vectors(words: list[str]) -> Vector:
+        read = tokenizer(words, is_split_into_words=True, return_tensors="pt", truncation=True, max_length=longest + 2)
+        with torch.inference_mode():
+            hidden_SD = network(**read).last_hidden_state[0].numpy()
+        owners = np.array([-1 if owner is None else owner for owner in read.word_ids()])
+        zero_D = np.zeros(hidden_SD.shape[1], np.float32)  # of a word without sub-tokens, such as a control character
+        return np.stack([hidden_SD[owners == n].mean(0) if (owners == n).any() else zero_D for n in range(len(words))])
+
+    def embed(sentences: list[tuple[str, ...]]) -> list[Vector]:
+        return [np.concatenate([vectors(part) for part in parts(words)])[:, None] for words in sentences]
+
+    return Source((folder.name,), embed)
 
 
 def with_progress(sources: Sequence[Source], tokens: int, advance: Advance) -> list[Source]:
