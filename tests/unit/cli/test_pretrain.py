@@ -47,7 +47,7 @@ def test_settings_come_from_a_file(call, corpus, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["huge"], "'huge' is no preset"),
+        (["huge"], "'huge' is not a preset"),
         (["tiny", "--set", "lr=fast"], "lr: .*fast"),
         (["tiny", "--set", "learning_rate=1"], "no setting 'learning_rate'"),
         (["tiny", "--settings", "absent.toml"], "absent.toml: cannot be read as TOML"),

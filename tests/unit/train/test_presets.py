@@ -56,7 +56,7 @@ def test_a_model_of_word_ids_takes_its_size_from_the_vocabulary():
         (["lstm=1"], "lstm is 1; expected settings like"),
         (["lr=much"], r"lr: .*number.*found 'much'"),
         (["lr=-1"], "lr: .*greater than 0"),
-        (["lr"], "--set lr: no name and value"),
+        (["lr"], "--set lr: not an assignment"),
         (["epochs=1", "tokens=5"], "epochs and tokens budget; give one of"),
         (["time=2 hours"], "time: .*pattern"),
         (["precision=bf16"], "bf16 is for a GPU; on the CPU take float32"),
@@ -76,7 +76,7 @@ def test_settings_need_a_budget():
 
 
 def test_an_unknown_preset_is_told_the_known_ones():
-    with pytest.raises(ConfigError, match="'huge' is no preset; presets are tiny, laptop, small, medium, original"):
+    with pytest.raises(ConfigError, match="'huge' is not a preset; presets are tiny, laptop, small, medium, original"):
         plan("huge")
 
 

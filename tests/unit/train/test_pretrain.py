@@ -9,9 +9,12 @@ import pytest
 
 import stelmo
 from stelmo.corpus import folder as shards
+from stelmo.corpus.windows import Sentences
+from stelmo.engine.plain import warm_state
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.formats import models
 from stelmo.lm.perplexity import Perplexity
+from stelmo.text.ids import word_ids
 from stelmo.train.presets import plan
 from stelmo.train.pretrain import pretrain
 
@@ -166,7 +169,7 @@ def test_patience_ends_a_run_early(corpus, tmp_path, monkeypatch):
 
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint(corpus, tmp_path):
     chosen = settings("lr=1e30", "clip=none", "checkpoint_every=1", "decay=none", "warmup=3")
-    with pytest.raises(ConfigError, match=r"step \d+: the (loss|gradient) is no number any more .* lower lr"):
+    with pytest.raises(ConfigError, match=r"step \d+: the (loss|gradient) is not a number .* lower lr"):
         pretrain(chosen, corpus, tmp_path / "run")
     assert list((tmp_path / "run" / "checkpoints").iterdir())
 
@@ -200,10 +203,23 @@ def test_a_trained_model_survives_the_published_layout(corpus, tmp_path):
     pretrain(settings(), corpus, tmp_path / "run")
     models.write(models.read(tmp_path / "run" / "model"), tmp_path / "hdf5", "bilm")
     sentences = [line.split() for line in corpora.sentences(5, seed=9)]
-    ours, theirs = (stelmo.load(tmp_path / name).layers(sentences) for name in ("run/model", "hdf5"))
-    for one, other in zip(ours, theirs, strict=True):
+    ours, theirs = (stelmo.load(tmp_path / name, state="fresh") for name in ("run/model", "hdf5"))
+    for one, other in zip(ours.layers(sentences), theirs.layers(sentences), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert stelmo.load(tmp_path / "hdf5").log_probs(sentences) is not None
+    for one, other in zip(ours.log_probs(sentences), theirs.log_probs(sentences), strict=True):
+        np.testing.assert_array_equal(one.forward, other.forward)
+        np.testing.assert_array_equal(one.backward, other.backward)
+
+
+def test_a_trained_model_brings_a_warm_state_of_its_own_text(corpus, tmp_path):
+    pretrain(settings(), corpus, tmp_path / "run")
+    model = stelmo.load(tmp_path / "run" / "model")
+    assert model.settings.state == "warm"
+    count = min(64, len(Sentences(corpus.train)))
+    text = [corpus.words.words(Sentences(corpus.train)[number]) for number in range(count)]
+    expected = warm_state(model.bilm, word_ids(model.config, corpus.vocabulary), text)
+    np.testing.assert_allclose(model.start_state("warm").h, expected.h, atol=1e-6)
+    np.testing.assert_allclose(model.start_state("warm").c, expected.c, atol=1e-6)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
@@ -277,5 +293,5 @@ def test_a_table_of_another_size_than_the_vocabulary_is_refused(corpus, tmp_path
 
 def test_a_model_of_code_points_cannot_be_begun(corpus, tmp_path):
     words = ("input.kind=codepoints", "input.word_table.rows=5", "input.word_table.width=3")
-    with pytest.raises(ConfigError, match="take chars or words"):
+    with pytest.raises(ConfigError, match="use chars or words"):
         pretrain(settings(*words), corpus, tmp_path / "run")
