@@ -118,7 +118,7 @@ def test_a_signal_saves_and_says_that_the_same_command_goes_on(corpus, whole, tm
     assert model_bytes(run) == model_bytes(whole)
 
 
-def test_a_full_disk_is_said_and_training_goes_on_to_a_clear_end(corpus, tmp_path):
+def test_a_full_disk_is_reported_and_training_continues_to_a_clear_end(corpus, tmp_path):
     """The limit lets the log through, but no checkpoint."""
 
     def limit():
@@ -127,7 +127,7 @@ def test_a_full_disk_is_said_and_training_goes_on_to_a_clear_end(corpus, tmp_pat
     done = train(corpus, tmp_path / "run", expect=2, preexec_fn=limit)
     assert "disk is full or a size limit was reached" in done.stderr
     assert "training continues" in done.stderr
-    assert "make room and repeat the command" in done.stderr
+    assert "free some space and run the command again" in done.stderr
     assert "Traceback" not in done.stderr
     train(corpus, tmp_path / "run")
 
@@ -196,7 +196,7 @@ def test_when_one_of_two_processes_dies_the_run_goes_on_to_the_same_bits(corpus,
     assert log(run) == log(two)
 
 
-def test_another_number_of_processes_goes_on_with_a_notice(corpus, lost, one, tmp_path):
+def test_another_number_of_processes_resumes_with_a_notice(corpus, lost, one, tmp_path):
     run = shutil.copytree(lost, tmp_path / "run")
-    assert "2 processes so far, 1 from here on" in train(corpus, run, **EXACT).stderr
+    assert "2 processes before, 1 now" in train(corpus, run, **EXACT).stderr
     assert difference(run, one) < 1e-10
