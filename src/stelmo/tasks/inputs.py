@@ -5,7 +5,6 @@ B sentences, T tokens of the longest, D = static width + E where ELMo is at the 
 Static vectors come from a file or folder, are "trained" on the task's own text, start "random", or there are "none".
 """
 
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,13 +14,11 @@ from torch import Tensor, nn
 
 from stelmo.config import Placement
 from stelmo.embed.elmo import Elmo
-from stelmo.errors import ConfigError
 from stelmo.model.mix import ScalarMix
 from stelmo.store import static
+from stelmo.train.word2vec import TRAINED, WIDTH, train_vectors
 
-RANDOM, TRAINED, NONE = "random", "trained", "none"  # static vectors that do not come from a file
-STATIC_WIDTH = 100  # of static vectors that do not come from a file
-TRAINED_EPOCHS = 5  # passes through the task's text when they are trained on it
+RANDOM, NONE = "random", "none"  # static vectors that do not come from a file; or TRAINED, on the task's own text
 
 _UNKNOWN, _PADDING = -1, -2  # used in place of a row number
 
@@ -129,38 +126,13 @@ def static_table(
     if source == RANDOM:
         message("static vectors are initialised at random and learned; --vectors FILE reads GloVe or word2vec")
         generator = torch.Generator().manual_seed(0)  # the seeds of a run differ in the network, not in its input
-        return StaticTable(seen, torch.randn(len(seen), STATIC_WIDTH, generator=generator) * 0.1, tuned)
+        return StaticTable(seen, torch.randn(len(seen), WIDTH, generator=generator) * 0.1, tuned)
     if source == TRAINED:
-        words, vectors_VD = _train_word2vec(sentences)
-        message(f"static vectors of {len(words):,} words were trained on the task's own text (word2vec)")
-        return StaticTable(words, vectors_VD, tuned)
+        trained = train_vectors([list(sentence) for sentence in sentences], lambda epoch: None)
+        message(f"static vectors of {len(trained.words):,} words were trained on the task's own text (word2vec)")
+        return StaticTable(trained.words, torch.from_numpy(trained.vectors_VD), tuned)
     wanted = {*seen, *(word for sentence in others for word in sentence)}
     found = static.read(source, wanted)
     covered = sum(found.row(word) is not None for word in wanted)
     message(f"static vectors of {covered:,} of the data's {len(wanted):,} words read from {source}")
     return StaticTable(found.words, torch.from_numpy(np.asarray(found.vectors_VD, np.float32)), tuned)
-
-
-def _train_word2vec(sentences: list[Sequence[str]]) -> tuple[list[str], Tensor]:
-    try:
-        from gensim.models import Word2Vec
-    except ImportError:
-        raise ConfigError(
-            f"--vectors {TRAINED}: gensim is not installed; pip install 'stelmo[baselines]', or pass a file"
-        ) from None
-    model = Word2Vec(
-        [list(sentence) for sentence in sentences],
-        vector_size=STATIC_WIDTH,
-        min_count=2,
-        sg=1,
-        epochs=TRAINED_EPOCHS,
-        seed=1,
-        workers=1,  # with several threads the result would change from run to run
-        hashfxn=_stable_hash,
-    )
-    return list(model.wv.index_to_key), torch.from_numpy(np.array(model.wv.vectors))
-
-
-def _stable_hash(text: str) -> int:
-    """Python's own hash of a string differs from process to process."""
-    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
