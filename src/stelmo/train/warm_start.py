@@ -41,6 +41,7 @@ from stelmo.train.word2vec import TRAINED, train_vectors
 FOLDER = "warm-start"  # inside the run: the spelling lesson's checkpoints and, for `trained`, the vectors
 MARKERS = 2  # types 0 and 1 are <S> and </S>
 UNUSED_OUTPUTS = 0.01  # weight of the penalty that keeps the encoder's other outputs small
+MOST_DIMENSIONS = 10_000  # beyond it the main directions would take gigabytes
 SAVE_EVERY = 500  # steps of the lesson between checkpoints
 ROW_RATE = 0.01  # peak learning rate of the matrix that turns vectors into a new softmax's rows
 
@@ -130,11 +131,16 @@ def read_vectors(source: str, corpus: Corpus, settings: VectorSettings, projecti
     types = corpus.words.words(range(MARKERS, len(corpus.words)))
     vectors = static.read(source, set(types) | set(corpus.vocabulary.words))
     asked, width = settings.dimensions, vectors.width
+    if width > MOST_DIMENSIONS:
+        raise DataError(
+            f"{source}: vectors of {width:,} dimensions; expected word vectors of {MOST_DIMENSIONS:,} at most"
+        )
     if asked is not None and asked > width:
         raise ConfigError(f"vectors.dimensions is {asked}, but {source} has {width}; ask for {width} or fewer")
     if min(asked or width, projection) < width:
         kept = min(asked or width, projection)
         say(f"{source}: {width} dimensions; the {kept} main directions are used (the projection has {projection})")
+    WordVectors(corpus, vectors, settings, projection)  # refuses vectors that do not fit, before anything is written
     digest = hashlib.sha256("\n".join(vectors.words).encode())
     digest.update(np.ascontiguousarray(vectors.vectors_VD).data)
     return WarmStart(vectors, settings, digest.hexdigest()[:32])

@@ -213,6 +213,19 @@ def test_vectors_that_are_all_the_same_are_refused(corpus, tmp_path):
         started(corpus, path, tmp_path / "run")
 
 
+def test_vectors_of_absurdly_many_dimensions_are_refused(corpus, tmp_path):
+    path = tmp_path / "wide.txt"
+    path.write_text(f"w0 {'1 ' * 10_001}\n")
+    with pytest.raises(DataError, match=r"vectors of 10,001 dimensions; expected word vectors of at most 10,000"):
+        warm(corpus, path)
+
+
+def test_vectors_that_do_not_fit_are_refused_before_the_run_is_begun(corpus, tmp_path):
+    path = write(tmp_path / "foreign.txt", ["über", "straße"])
+    with pytest.raises(DataError, match=r"they know 0\.0%"):
+        presets.with_vectors(PLAN, str(path), corpus, print)
+
+
 def test_more_dimensions_asked_for_than_there_are_is_refused(corpus, glove):
     with pytest.raises(ConfigError, match=r"vectors.dimensions is 7, but .*glove.txt has 6; ask for 6 or fewer"):
         warm(corpus, glove, VectorSettings(dimensions=7))
