@@ -133,7 +133,7 @@ def read_vectors(source: str, corpus: Corpus, settings: VectorSettings, projecti
     asked, width = settings.dimensions, vectors.width
     if width > MOST_DIMENSIONS:
         raise DataError(
-            f"{source}: vectors of {width:,} dimensions; expected word vectors of {MOST_DIMENSIONS:,} at most"
+            f"{source}: vectors of {width:,} dimensions; expected word vectors of at most {MOST_DIMENSIONS:,}"
         )
     if asked is not None and asked > width:
         raise ConfigError(f"vectors.dimensions is {asked}, but {source} has {width}; ask for {width} or fewer")
