@@ -17,7 +17,7 @@ from stelmo.engine.engine import Engine
 from stelmo.engine.inputs import checked, checked_ids
 from stelmo.errors import ConfigError, DataError
 from stelmo.model.bilm import BiLM
-from stelmo.model.mix import LayerNorm, ScalarMix
+from stelmo.model.mix import Dropout, LayerNorm, ScalarMix
 from stelmo.model.state import State
 from stelmo.store.saved import Mix
 
@@ -57,7 +57,7 @@ class Elmo(nn.Module):
         if learned:
             _start(mixes, model.mixes)
         self.mixes = nn.ModuleList(mixes)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.cached = model if isinstance(model, Cached) else None
         if isinstance(model, Cached):
             _refuse_what_is_not_stored(model, state, trainable, keep_boundaries or layer_norm == "allennlp")

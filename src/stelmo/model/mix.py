@@ -1,4 +1,4 @@
-"""Layers → one vector per token, by weights that a task learns. Knows no files.
+"""Layers → one vector per token, by weights that a task learns; dropout for such vectors. Knows no files.
 
 L layers, B sentences, T tokens, D width.
 """
@@ -73,3 +73,12 @@ class ScalarMix(nn.Module):
         if self.logits is None:
             return self.scale * layers_LBTD[-1]
         return ops.mix(layers_LBTD, self.logits, self.scale)
+
+
+class Dropout(nn.Dropout):
+    """`torch.nn.Dropout`, several times as fast on a CPU, where torch draws each Bernoulli number by itself."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.is_cuda or not self.training or self.p == 0:
+            return super().forward(x)
+        return x * torch.rand_like(x).ge_(self.p).div_(1 - self.p)

@@ -10,10 +10,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from stelmo.model.mix import Dropout
+
 MAX_CHARACTERS = 16  # read of a word by the tasks' small character networks
 
 
-class VariationalDropout(nn.Dropout):
+class VariationalDropout(Dropout):
     """Dropout with one mask for all tokens of a sentence (Gal and Ghahramani 2016)."""
 
     def forward(self, x_BTD: Tensor) -> Tensor:
@@ -42,17 +44,23 @@ class BiRnn(nn.Module):
 
     def forward(self, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
         """(B, T, 2H), zero where there is no token."""
-        x_TBD, reversed_TB1 = x_BTD.transpose(0, 1), _reversed(mask_BT).t()[:, :, None]
+        x_TBD, rows_N = x_BTD.transpose(0, 1), _reversed_rows(mask_BT)
         ahead_TBH, _ = self.ahead(x_TBD)
-        back_TBH, _ = self.back(x_TBD.take_along_dim(reversed_TB1, 0))
-        h_TBH = torch.cat([ahead_TBH, back_TBH.take_along_dim(reversed_TB1, 0)], -1)
+        back_TBH, _ = self.back(_permuted(x_TBD, rows_N))
+        h_TBH = torch.cat([ahead_TBH, _permuted(back_TBH, rows_N)], -1)
         return (h_TBH * mask_BT.t()[:, :, None]).transpose(0, 1)
 
 
-def _reversed(mask_BT: Tensor) -> Tensor:
-    """(B, T): the position of each token of the reversed sentence; padding keeps its position."""
-    positions_T = torch.arange(mask_BT.shape[1], device=mask_BT.device)
-    return torch.where(mask_BT, lengths(mask_BT)[:, None] - 1 - positions_T, positions_T)
+def _reversed_rows(mask_BT: Tensor) -> Tensor:
+    """(T · B,): where each token of the reversed sentences comes from, as a row of (T, B); padding keeps its place."""
+    B, T = mask_BT.shape
+    position_T1 = torch.arange(T, device=mask_BT.device)[:, None]
+    position_TB = torch.where(mask_BT.t(), lengths(mask_BT) - 1 - position_T1, position_T1)
+    return (position_TB * B + torch.arange(B, device=mask_BT.device)).flatten()
+
+
+def _permuted(x_TBD: Tensor, rows_N: Tensor) -> Tensor:
+    return x_TBD.flatten(0, 1).index_select(0, rows_N).view_as(x_TBD)
 
 
 def lengths(mask_BT: Tensor) -> Tensor:
@@ -77,7 +85,7 @@ def feed_forward(width: int, hidden: int, layers: int = 1, dropout: float = 0.0)
     """Linear, ReLU, dropout; `layers` times."""
     steps: list[nn.Module] = []
     for inputs in [width, *[hidden] * (layers - 1)]:
-        steps += [nn.Linear(inputs, hidden), nn.ReLU(), nn.Dropout(dropout)]
+        steps += [nn.Linear(inputs, hidden), nn.ReLU(), Dropout(dropout)]
     return nn.Sequential(*steps)
 
 
@@ -117,7 +125,7 @@ class CharCnn(nn.Module):
         self.convolutions = nn.ModuleList(
             nn.Conv1d(embedding, count, width, padding=width - 1) for width, count in filters
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.width = sum(count for _, count in filters)
 
     def forward(self, sentences: Sequence[Sequence[str]]) -> Tensor:

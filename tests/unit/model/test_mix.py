@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import stelmo
-from stelmo.model.mix import ScalarMix
+from stelmo.model.mix import Dropout, ScalarMix
 
 W = [0.3, -1.2, 0.8]
 
@@ -154,3 +154,19 @@ def test_settings_out_of_bounds_are_refused(settings):
 def test_an_unknown_penalty_is_refused():
     with pytest.raises(stelmo.ConfigError, match="around"):
         ScalarMix(3).penalty("median")
+
+
+def test_dropout_keeps_the_mean_and_zeroes_the_asked_share():
+    torch.manual_seed(0)
+    x = torch.full((100_000,), 3.0, requires_grad=True)
+    dropped = Dropout(0.2)(x)
+    assert dropped.detach().unique().tolist() == pytest.approx([0.0, 3.0 / 0.8])
+    assert (dropped == 0).float().mean() == pytest.approx(0.2, abs=0.01)
+    dropped.sum().backward()
+    torch.testing.assert_close(x.grad, dropped.detach() / 3.0)
+
+
+@pytest.mark.parametrize("module", [Dropout(0.5).eval(), Dropout(0.0)])
+def test_dropout_changes_nothing_when_it_is_off(module):
+    x = torch.randn(7)
+    assert torch.equal(module(x), x)

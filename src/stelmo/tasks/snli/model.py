@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from stelmo.config import Positive, Settings, Share
+from stelmo.model.mix import Dropout
 from stelmo.tasks.inputs import WordReader, append_elmo
 from stelmo.tasks.layers import BiRnn, VariationalDropout, feed_forward, masked_max, masked_mean, masked_softmax
 from stelmo.tasks.snli.data import LABELS, Example, Prediction
@@ -65,12 +66,12 @@ class Esim(TaskNetwork[Example, Prediction]):
         super().__init__()
         self.words, self.labels, hidden = words, list(inventory["labels"]), size.hidden
         self.encoder = BiRnn(words.width, hidden)
-        self.attention_dropout = nn.Dropout(size.attention_dropout)
+        self.attention_dropout = Dropout(size.attention_dropout)
         self.comparison = feed_forward(4 * (2 * hidden + words.output_width), hidden)
         self.composition = BiRnn(hidden, hidden)
         self.dropout = VariationalDropout(size.dropout)
         self.classifier = nn.Sequential(
-            nn.Dropout(size.dropout),
+            Dropout(size.dropout),
             *feed_forward(8 * hidden, hidden, dropout=size.dropout),
             nn.Linear(hidden, len(self.labels)),
         )

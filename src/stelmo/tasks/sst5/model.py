@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from stelmo.config import Positive, Settings, Share
+from stelmo.model.mix import Dropout
 from stelmo.tasks.inputs import WordReader, append_elmo
 from stelmo.tasks.layers import BiRnn, feed_forward, masked_max, masked_mean, masked_softmax
 from stelmo.tasks.sst5.data import LABELS, Example, Prediction
@@ -74,7 +75,7 @@ class Bcn(TaskNetwork[Example, Prediction]):
     def __init__(self, words: WordReader, inventory: Mapping[str, list[str]], size: Size) -> None:
         super().__init__()
         self.words = words
-        self.word_dropout, self.pooled_dropout = nn.Dropout(size.word_dropout), nn.Dropout(size.pooled_dropout)
+        self.word_dropout, self.pooled_dropout = Dropout(size.word_dropout), Dropout(size.pooled_dropout)
         self.project = feed_forward(words.width, size.projected, 1, size.projected_dropout)
         self.encoder = BiRnn(size.projected, size.hidden)
         self.integrator = BiRnn(3 * (2 * size.hidden + words.output_width), size.hidden)
