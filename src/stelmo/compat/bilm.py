@@ -20,6 +20,15 @@ from stelmo.text.formats import Sentence
 from stelmo.text.vocabulary import read_vocabulary
 
 IMPORTS = {"bilm": ("Batcher", "TokenBatcher", "dump_bilm_embeddings", "dump_token_embeddings")}
+ABSENT = {
+    "bilm.BidirectionalLanguageModel": "builds a TensorFlow graph; `stelmo.load`",
+    "bilm.weight_layers": "builds a TensorFlow graph; `stelmo.Elmo`",
+    "bilm.data.Vocabulary": "`stelmo.text.vocabulary.read_vocabulary`",
+    "bilm.data.UnicodeCharsVocabulary": "`stelmo.text.chars.encode`",
+    "bilm.training.train": "the command `stelmo pretrain`",
+    "bilm.training.test": "the command `stelmo perplexity`",
+    "bilm.training.dump_weights": "the command `stelmo convert --format bilm`",
+}
 
 Array = NDArray[Any]
 

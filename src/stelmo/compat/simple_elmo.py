@@ -26,6 +26,12 @@ from stelmo.lm import probabilities as lm
 from stelmo.text.vocabulary import Vocabulary
 
 IMPORTS = {"simple_elmo": ("ElmoModel",)}
+ABSENT = {
+    "simple_elmo.Batcher": "`stelmo.compat.bilm.Batcher`, or `model.batcher`",
+    "simple_elmo.BidirectionalLanguageModel": "builds a TensorFlow graph; `stelmo.load`",
+    "simple_elmo.weight_layers": "builds a TensorFlow graph; `stelmo.Elmo`",
+    "simple_elmo.divide_chunks": "not needed: `get_elmo_vectors` forms the batches",
+}
 
 Array = NDArray[Any]
 Texts = Sequence[str | Sequence[str]]
@@ -37,7 +43,7 @@ class ElmoModel:
 
     def __init__(self) -> None:
         self._model: Model | None = None
-        self.batch_size, self.stateful = 0, False
+        self.batch_size, self.stateful, self.layers = 0, False, "average"
 
     def load(
         self,
@@ -46,10 +52,12 @@ class ElmoModel:
         limit: int = 100,
         full: bool = False,
         *,
+        top: bool = False,
         stateful: bool = False,
         **settings: Any,
     ) -> str:
-        """Load a model folder or file. `full` reads the softmax, which substitutes need, at once.
+        """Load a model folder or file. `full` reads the softmax, which substitutes need, at once. `top`, of the first
+        releases, makes the top layer the default in place of the average.
 
         `stateful` gives the original's numbers: the first batch of `max_batch_size` sentences is run twice if
         `warmup`, and the LSTM state is carried from batch to batch. `limit` is accepted and not needed: each distinct
@@ -58,7 +66,7 @@ class ElmoModel:
         self._model = loaded(directory, batch_rows=max_batch_size, **settings)
         if full:
             _ = self._model.softmax  # read, or refused, now
-        self.batch_size, self.stateful = max_batch_size, stateful
+        self.batch_size, self.stateful, self.layers = max_batch_size, stateful, "top" if top else "average"
         return "The model is now loaded."
 
     @property
@@ -90,13 +98,13 @@ class ElmoModel:
         return self.model.vocabulary
 
     def get_elmo_vectors(
-        self, texts: Texts, warmup: bool = True, layers: str = "average", session: None = None
+        self, texts: Texts, warmup: bool = True, layers: str | None = None, session: None = None
     ) -> Array:
-        """(N, longest, 2P), zeros past a sentence's end; layers "top" the same, "all" (N, L+1, longest, 2P)."""
+        """(N, longest, 2P), zeros past a sentence's end, for layers "average" or "top"; "all" (N, L+1, longest, 2P)."""
         return padded(self._run(texts, warmup, self._pick(layers), session))
 
     def get_elmo_vector_average(
-        self, texts: Texts, warmup: bool = True, layers: str = "average", session: None = None
+        self, texts: Texts, warmup: bool = True, layers: str | None = None, session: None = None
     ) -> Array:
         """(N, 2P), or (N, L+1, 2P) for "all": the mean over each sentence's own words, scaled to length 1."""
         pick = self._pick(layers)
@@ -130,7 +138,8 @@ class ElmoModel:
         state = self.model.carry(sentences[: self.batch_size])[1] if warmup else None
         return self.model.run(sentences, reduce, "carry", state)[0]
 
-    def _pick(self, layers: str) -> Reduce:
+    def _pick(self, layers: str | None) -> Reduce:
+        layers = self.layers if layers is None else layers
         choose("layers", layers, LAYERS)
         if layers == "all":
             return all_layers

@@ -26,6 +26,7 @@ from stelmo.config import choose
 from stelmo.errors import DataError
 
 IMPORTS = {"tensorflow_hub": ("Module", "load")}
+ABSENT = {"tensorflow_hub.KerasLayer": "a layer of Keras; `Module` to read vectors, `stelmo.Elmo` to train"}
 
 Array = NDArray[Any]
 SIGNATURES = ("default", "tokens")

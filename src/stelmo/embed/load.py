@@ -6,7 +6,7 @@ from typing import TypedDict, Unpack
 
 from stelmo.config import LoadSettings, Precision, StatePolicy, parse
 from stelmo.embed.model import Model
-from stelmo.errors import ConfigError, ModelError
+from stelmo.errors import ConfigError, MissingModelError, ModelError
 from stelmo.formats import bilm, models
 from stelmo.store import folder
 
@@ -129,11 +129,11 @@ def local_path(name: str | Path) -> Path:
     if Path(base).suffix and Path(base).is_file():
         return Path(base)
     if "tfhub.dev" in str(name):
-        raise ModelError(
+        raise MissingModelError(
             f"{name}: nothing is downloaded, and TF-Hub's files are not read; download the weights.hdf5 and "
             "options.json of a published ELMo model once and give their path"
         )
-    raise ModelError(f"{name}: nothing is downloaded; download this file once and give its path")
+    raise MissingModelError(f"{name}: nothing is downloaded; download this file once and give its path")
 
 
 def _path(name: str | Path | None) -> Path | None:

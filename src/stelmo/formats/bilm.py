@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.config import CharInput, ModelConfig, WordInput, parse
-from stelmo.errors import ConfigError, ModelError
+from stelmo.errors import ConfigError, MissingModelError, ModelError
 from stelmo.formats.untrusted import hdf5
 from stelmo.model.softmax import Softmax
 from stelmo.store import atomic
@@ -68,6 +68,8 @@ def read_options(path: Path) -> ModelConfig:
 
 def read_json(path: Path) -> Any:
     """All of options.json, including the options of the training run."""
+    if not path.exists():
+        raise MissingModelError(f"{path}: no such file; a weights file needs its options.json")
     return atomic.read_json(path, ModelError, "a weights file needs its options.json")
 
 

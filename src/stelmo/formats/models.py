@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from stelmo.config import choose
-from stelmo.errors import ModelError
+from stelmo.errors import MissingModelError, ModelError
 from stelmo.formats import allennlp, bilm, efml, nlpl
 from stelmo.formats.tensorflow import checkpoint
 from stelmo.formats.untrusted import hdf5
@@ -54,7 +54,7 @@ def _read(path: Path, options: Path | None, vocabulary: Path | None, prefix: str
     if checkpoint.recognises(path):
         return checkpoint.read(path, options, vocabulary)
     if not exists:
-        raise ModelError(f"{path}: no such file or folder; expected {READABLE}")
+        raise MissingModelError(f"{path}: no such file or folder; expected {READABLE}")
     if allennlp.recognises(path):
         return allennlp.read(path, options, prefix)
     for recognises, read_ in READERS:
