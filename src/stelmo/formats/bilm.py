@@ -28,6 +28,7 @@ from stelmo.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 
 FORMAT = "bilm HDF5"
 DIRECTIONS = ("lstm_forward", "lstm_backward")
+ONE_DIRECTION = "a model of one direction is not read, because every layer here joins the vectors of both directions"
 
 
 def read(weights: Path, options: Path, vocabulary: Path | None = None, softmax: Path | None = None) -> SavedModel:
@@ -78,7 +79,7 @@ def config_of(options: Any, where: str) -> ModelConfig:
     lstm = _section(options, "lstm", where)
     char_cnn = _section(options, "char_cnn", where) if "char_cnn" in options else None
     if options.get("bidirectional") is False:
-        raise ModelError(f"{where}: bidirectional is false; only bidirectional models are supported")
+        raise ModelError(f"{where}: bidirectional is false; {ONE_DIRECTION}")
     lstm_values = {
         "cells": lstm.get("dim"),
         "projection": lstm.get("projection_dim"),
