@@ -250,7 +250,6 @@ class ElmoTokenEmbedder(nn.Module):
     def from_params(cls, vocab: Any, params: Any) -> "ElmoTokenEmbedder":
         """From the settings of an AllenNLP configuration; `namespace_to_cache` takes its words from the vocabulary."""
         settings = _settings(params)
-        settings.pop("add_archive_params", None)
         namespace = settings.pop("namespace_to_cache", None)
         if namespace is not None:
             settings["vocab_to_cache"] = list(vocab.get_token_to_index_vocabulary(namespace))

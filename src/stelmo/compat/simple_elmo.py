@@ -31,6 +31,7 @@ ABSENT = {
     "simple_elmo.BidirectionalLanguageModel": "builds a TensorFlow graph; `stelmo.load`",
     "simple_elmo.weight_layers": "builds a TensorFlow graph; `stelmo.Elmo`",
     "simple_elmo.divide_chunks": "not needed: `get_elmo_vectors` forms the batches",
+    "simple_elmo.ElmoModel.warmup": "not needed: `load(…, stateful=True)` warms up as the original does",
 }
 
 Array = NDArray[Any]
@@ -113,9 +114,7 @@ class ElmoModel:
             raise DataError("no sentences; expected at least one")
         return np.stack([vector / max(np.linalg.norm(vector), np.finfo(vector.dtype).tiny) for vector in vectors])
 
-    def get_elmo_substitutes(
-        self, raw_sentences: Texts, topn: int = 3, nodelimiters: bool = True
-    ) -> list[list[dict[str, Any]]]:
+    def get_elmo_substitutes(self, data: Texts, topn: int = 3, nodelimiters: bool = True) -> list[list[dict[str, Any]]]:
         """What each direction expects in the place of every word: for each sentence, for each word
 
             {"word": …, "forward": {"candidates": ids, "candidate_words": …, "logp": …}, "backward": {…}}
@@ -123,7 +122,7 @@ class ElmoModel:
         with the topn best first. `logp` are natural logarithms of probabilities, rounded to four places; a word outside
         the vocabulary is "<UNK>".
         """
-        sentences = _sentences(raw_sentences)
+        sentences = _sentences(data)
         found = lm.candidates(self.model, self.model.softmax, sentences, topn, markers=not nodelimiters)
         words = self.vocab
         assert words is not None, "candidates() has refused a model without words"

@@ -219,6 +219,16 @@ def test_a_checkpoint_that_wraps_a_state_dict_is_loaded(tmp_path):
 # Copies
 
 
+def test_a_pickle_holds_the_weights_once_and_no_caches(files):
+    embedder, model = ElmoEmbedder(*files), stelmo.load(files[1])
+    weights = model.bilm.lstm_forward[0].kernel.detach().numpy().tobytes()
+    before = [len(pickle.dumps(found)) for found in (embedder, model)]
+    embedder.embed_batch([[f"word{number}" for number in range(200)]])
+    model.embed([[f"word{number}" for number in range(200)]])
+    assert [len(pickle.dumps(found)) for found in (embedder, model)] == before
+    assert [pickle.dumps(found).count(weights) for found in (embedder, model)] == [1, 1]
+
+
 @pytest.mark.parametrize("again", [lambda found: pickle.loads(pickle.dumps(found)), copy.deepcopy])
 def test_after_first_use_everything_can_be_copied(files, again):
     embedder, model = ElmoEmbedder(*files), stelmo.load(files[1])
