@@ -38,7 +38,7 @@ Array = NDArray[Any]
 
 
 class Vocabulary:
-    """The words of a file, one per line ↔ their numbers, from 0; `bos`, `eos` and `unk` are −1 where they are missing."""
+    """The words of a file, one per line ↔ their numbers, from 0; `bos`, `eos`, `unk` are −1 where missing."""
 
     def __init__(self, filename: str | Path, validate_file: bool = False) -> None:
         self._words = read_vocabulary(Path(filename))
