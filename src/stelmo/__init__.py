@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from stelmo.embed.model import Model as Model
     from stelmo.errors import ConfigError as ConfigError
     from stelmo.errors import DataError as DataError
+    from stelmo.errors import MissingModelError as MissingModelError
     from stelmo.errors import ModelError as ModelError
     from stelmo.errors import OutputError as OutputError
     from stelmo.errors import StelmoError as StelmoError
@@ -29,6 +30,7 @@ _HOMES = {
     "precompute": "jobs.precompute",
     "ConfigError": "errors",
     "DataError": "errors",
+    "MissingModelError": "errors",
     "ModelError": "errors",
     "OutputError": "errors",
     "StelmoError": "errors",

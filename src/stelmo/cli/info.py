@@ -17,16 +17,18 @@ Lines = list[tuple[str, str]]
 
 
 def info(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="Model, corpus, training run, index or vector file.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Model, corpus, training run, index or vector file.")],
 ) -> None:
     """Describe a model, a corpus, a training run, an index of word uses or a vector file."""
-    for label, value in describe(path):
+    from stelmo.formats.models import local_path  # imported here, because `--help` does not need torch
+
+    for label, value in describe(local_path(path)):
         typer.echo(f"{label:<14} {value}")
 
 
 def describe(path: Path) -> Lines:
     """Labels and values for a vector file, an index of word uses, precomputed layers, a corpus, a run or a model."""
-    from stelmo.corpus import folder as shards  # imported here, because `--help` does not need torch
+    from stelmo.corpus import folder as shards
     from stelmo.formats import models
     from stelmo.formats.untrusted import hdf5
     from stelmo.store import layers, runs, uses

@@ -2,7 +2,6 @@
 
 import warnings
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,9 +19,9 @@ ModelName = Annotated[
 
 # Files of an old model that are not in the folder of its weights
 _BESIDE = "if it is not in the same folder as the weights."
-OptionsFile = Annotated[Path | None, typer.Option("--options", help=f"The options.json, {_BESIDE}")]
-VocabularyFile = Annotated[Path | None, typer.Option("--vocabulary", help=f"The vocabulary, {_BESIDE}")]
-SoftmaxFile = Annotated[Path | None, typer.Option("--softmax", help=f"The softmax file, {_BESIDE}")]
+OptionsFile = Annotated[str | None, typer.Option("--options", help=f"The options.json, {_BESIDE}")]
+VocabularyFile = Annotated[str | None, typer.Option("--vocabulary", help=f"The vocabulary, {_BESIDE}")]
+SoftmaxFile = Annotated[str | None, typer.Option("--softmax", help=f"The softmax file, {_BESIDE}")]
 
 # How it computes
 _help = partial(help_of, LoadSettings)

@@ -20,7 +20,7 @@ _NAMES = ", ".join(TrainSettings.model_fields)
 
 def tune(
     name: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="Model file or folder, in any format that stelmo can read.")
+        str, typer.Argument(metavar="MODEL", help="Model file or folder, in any format that stelmo can read.")
     ],
     data: Annotated[Path, typer.Option(help="Corpus folder made by `stelmo prepare`.")],
     to: Annotated[Path, typer.Option(help="Output folder of the run; the same command again resumes it.")],

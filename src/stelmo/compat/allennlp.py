@@ -8,12 +8,14 @@
 
 Every sentence starts from zeros, as in the first call of the original, so it has the same vectors in every call.
 `stateful=True` carries the LSTM state from batch to batch as the original does: row r of a batch continues row r of
-the previous one. `state="warm"` starts every sentence from the model's warm state.
+the previous one; `stelmo.compat.allennlp_stateful` has the same names with that default. `state="warm"` starts every
+sentence from the model's warm state.
 
 B sentences, T tokens (+2 with markers), P projection, L layers, D = 2P.
 """
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 import torch
@@ -25,11 +27,13 @@ from stelmo.compat.elmo_embedder import (
     DEFAULT_OPTIONS_FILE,
     DEFAULT_WEIGHT_FILE,
     ElmoEmbedder,
+    empty_embedding,
     main,
 )
 from stelmo.compat.elmo_indexer import ELMoCharacterMapper, ELMoTokenCharactersIndexer, batch_to_ids
 from stelmo.compat.inputs import File
-from stelmo.errors import ConfigError, StelmoError
+from stelmo.errors import ConfigError
+from stelmo.errors import ConfigError as ConfigurationError
 from stelmo.model.mix import EPSILON
 from stelmo.model.state import State
 from stelmo.ops import reference as ops
@@ -38,10 +42,18 @@ from stelmo.ops import reference as ops
 IMPORTS = {
     "allennlp.modules.elmo": ("Elmo", "batch_to_ids", "_ElmoBiLm", "_ElmoCharacterEncoder"),
     "allennlp.modules.scalar_mix": ("ScalarMix",),
+    "allennlp.modules": ("Elmo", "ScalarMix"),
     "allennlp.modules.token_embedders": ("ElmoTokenEmbedder",),
-    "allennlp.commands.elmo": ("ElmoEmbedder", "DEFAULT_OPTIONS_FILE", "DEFAULT_WEIGHT_FILE", "DEFAULT_BATCH_SIZE"),
+    "allennlp.commands.elmo": (
+        "ElmoEmbedder",
+        "DEFAULT_OPTIONS_FILE",
+        "DEFAULT_WEIGHT_FILE",
+        "DEFAULT_BATCH_SIZE",
+        "empty_embedding",
+    ),
     "allennlp.commands": ("main",),
     "allennlp.data.token_indexers.elmo_indexer": ("ELMoTokenCharactersIndexer", "ELMoCharacterMapper"),
+    "allennlp.data.token_indexers": ("ELMoTokenCharactersIndexer",),
     "allennlp.common.checks": ("ConfigurationError",),
     "allennlp.nn.util": ("remove_sentence_boundaries",),
 }
@@ -57,6 +69,7 @@ __all__ = [  # noqa: RUF022 (in the order of IMPORTS)
     "DEFAULT_OPTIONS_FILE",
     "DEFAULT_WEIGHT_FILE",
     "DEFAULT_BATCH_SIZE",
+    "empty_embedding",
     "main",
     "ELMoTokenCharactersIndexer",
     "ELMoCharacterMapper",
@@ -64,7 +77,13 @@ __all__ = [  # noqa: RUF022 (in the order of IMPORTS)
     "remove_sentence_boundaries",
 ]
 
-ConfigurationError = StelmoError  # whatever AllenNLP refuses by it is refused here by a kind of StelmoError
+# Names of ELMo's modules there that are not here, and what takes their place.
+ABSENT = {
+    "allennlp.modules.elmo_lstm.ElmoLstm": "`stelmo.Elmo`; `elmo._elmo_lstm._elmo_lstm` has only its state",
+    "allennlp.modules.token_embedders.ElmoTokenEmbedderMultiLang": "an `ElmoTokenEmbedder` for each language",
+    "allennlp.commands.elmo.Elmo": "`main`, or the command `stelmo embed`",
+    "allennlp.nn.util.add_sentence_boundary_token_ids": "not needed: every class adds the markers itself",
+}
 
 
 class ScalarMix(nn.Module):
@@ -152,7 +171,7 @@ class Elmo(nn.Module):
     @classmethod
     def from_params(cls, params: Any) -> "Elmo":
         """From the settings of an AllenNLP configuration, a dictionary or `Params`."""
-        return cls(**_settings(params))
+        return cls(**_checked(Elmo, _settings(params)))
 
     def get_output_dim(self) -> int:
         return int(self._elmo_lstm.get_output_dim())
@@ -231,22 +250,38 @@ class ElmoTokenEmbedder(nn.Module):
     def from_params(cls, vocab: Any, params: Any) -> "ElmoTokenEmbedder":
         """From the settings of an AllenNLP configuration; `namespace_to_cache` takes its words from the vocabulary."""
         settings = _settings(params)
-        settings.pop("add_archive_params", None)
         namespace = settings.pop("namespace_to_cache", None)
         if namespace is not None:
             settings["vocab_to_cache"] = list(vocab.get_token_to_index_vocabulary(namespace))
-        return cls(**settings)
+        return cls(**_checked(ElmoTokenEmbedder, settings))
 
     def get_output_dim(self) -> int:
         return self.output_dim
 
-    def forward(self, elmo_tokens: Tensor, word_inputs: Tensor | None = None) -> Tensor:
-        representation: Tensor = self._elmo(elmo_tokens, word_inputs)["elmo_representations"][0]
+    def forward(
+        self, inputs: Tensor | None = None, word_inputs: Tensor | None = None, *, elmo_tokens: Tensor | None = None
+    ) -> Tensor:
+        """Character ids (…, T, 50), called `inputs` in AllenNLP 0.9 and `elmo_tokens` in 1.0 → (…, T, 2P)."""
+        ids = inputs if elmo_tokens is None else elmo_tokens
+        representation: Tensor = self._elmo(ids, word_inputs)["elmo_representations"][0]
         return representation if self._projection is None else self._projection(representation)
 
 
-def _settings(params: Any) -> dict[str, Any]:
-    """A dictionary, or AllenNLP's `Params`, without the entry that names the class."""
-    found = dict(params if isinstance(params, Mapping) else params.as_dict(quiet=True))
+def _settings(params: MutableMapping[str, Any]) -> dict[str, Any]:
+    """The settings without the entry that names the class. `Params` are emptied, and put both files into the archive
+    that AllenNLP makes of a trained model; a plain dictionary is not changed."""
+    found = dict(params)
+    if hasattr(params, "add_file_to_archive"):
+        for name in ("options_file", "weight_file"):
+            params.add_file_to_archive(name)
+        params.clear()
     found.pop("type", None)
     return found
+
+
+def _checked(made: type[nn.Module], settings: dict[str, Any]) -> dict[str, Any]:
+    try:
+        inspect.signature(made).bind(**settings)
+    except TypeError as problem:
+        raise ConfigError(f"{made.__name__}: {problem}") from None
+    return settings

@@ -82,13 +82,14 @@ class _ElmoBiLm(nn.Module):
             raise ConfigError("stateful: the first batch starts from zeros, as in AllenNLP; leave state='warm' out")
         self.num_layers, self.max_characters = model.config.depth, model.config.input.max_characters
         self.bilm: BiLM = model.bilm
-        self._elmo_lstm, self._words = lstm, None if words is None else list(words)
+        self._elmo_lstm, self._words = lstm, words
         start = model.start_state("warm" if state == "warm" else "fresh")
         # Not in the state dict, which old checkpoints must fit.
         self.register_buffer("start_h", start.h.clone(), persistent=False)
         self.register_buffer("start_c", start.c.clone(), persistent=False)
         self.register_buffer("cache", None, persistent=False)
-        self._fill_cache()
+        if words is not None:
+            self.create_cached_cnn_embeddings(words)
         self.register_load_state_dict_post_hook(_after_loading)  # type: ignore[no-untyped-call]
 
     def get_output_dim(self) -> int:
@@ -156,13 +157,13 @@ class _ElmoBiLm(nn.Module):
         index_BT[torch.arange(len(index_BT)), lengths_B + 1] = len(self.cache) - 1
         return self.bilm(self.cache[index_BT], lengths_B + 2, start), lengths_B + 2
 
-    def _fill_cache(self) -> None:
-        """Token vectors of `vocab_to_cache`, <S> and </S>."""
-        if self._words is not None:
-            words = [*self._words, chars.BEGIN_SENTENCE, chars.END_SENTENCE]
-            ids_UC = torch.from_numpy(chars.encode_words(words, self.max_characters))
-            with torch.no_grad():
-                self.cache = engine.token_vectors(self.bilm, ids_UC)
+    def create_cached_cnn_embeddings(self, tokens: Sequence[str]) -> None:
+        """Compute and keep the token vectors of these words: `word_inputs` are their positions in the list."""
+        self._words = list(tokens)
+        words = [*self._words, chars.BEGIN_SENTENCE, chars.END_SENTENCE]
+        ids_UC = torch.from_numpy(chars.encode_words(words, self.max_characters))
+        with torch.no_grad():
+            self.cache = engine.token_vectors(self.bilm, ids_UC)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """AllenNLP's names → ours, before torch compares them with the module's."""
@@ -175,8 +176,10 @@ class _ElmoBiLm(nn.Module):
 
 
 def _after_loading(module: nn.Module, _: Any) -> None:
+    """The cache follows the loaded weights."""
     assert isinstance(module, _ElmoBiLm)
-    module._fill_cache()
+    if module._words is not None:
+        module.create_cached_cnn_embeddings(module._words)
 
 
 class _ElmoCharacterEncoder(nn.Module):

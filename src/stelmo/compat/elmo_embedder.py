@@ -15,16 +15,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.compat.elmo_bilm import ElmoLstm, _ElmoBiLm, inside
+from stelmo.compat.elmo_indexer import ELMoTokenCharactersIndexer
 from stelmo.compat.inputs import File, loaded, padded, sentences_of
 from stelmo.config import StatePolicy, choose
 from stelmo.embed.model import Model, all_layers
-from stelmo.errors import ConfigError, DataError
+from stelmo.errors import ConfigError
 from stelmo.model.state import State
 from stelmo.store import atomic, vectors
 from stelmo.text.formats import Sentence
 
 Array = NDArray[Any]
-_PUBLISHED = "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/2x4096_512_2048cnn_2xhighway/"
+_PUBLISHED = "https://allennlp.s3.amazonaws.com/models/elmo/2x4096_512_2048cnn_2xhighway/"
 DEFAULT_OPTIONS_FILE = f"{_PUBLISHED}elmo_2x4096_512_2048cnn_2xhighway_options.json"
 DEFAULT_WEIGHT_FILE = f"{_PUBLISHED}elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5"
 DEFAULT_BATCH_SIZE = 64
@@ -63,7 +64,7 @@ class ElmoEmbedder:
         return made
 
     def _take_over(self, model: Model, stateful: bool) -> None:
-        self.model = model
+        self.model, self.indexer = model, ELMoTokenCharactersIndexer()
         # The module AllenNLP computes with. Here it is a view of the model, whose engine is faster.
         self.elmo_bilm = _ElmoBiLm.of(model, ElmoLstm(stateful))
 
@@ -141,34 +142,40 @@ class ElmoEmbedder:
                 file.add(number, Sentence([line], "", number + 1), array)
 
 
+def empty_embedding() -> Array:
+    """What AllenNLP returns for an empty sentence, whatever the sizes of the model."""
+    return np.zeros((3, 0, 1024))
+
+
 def _refuse_lines(lines: Sequence[str], as_keys: bool) -> None:
+    """By ConfigError, as AllenNLP does."""
     blank = [number for number, line in enumerate(lines) if not line]
     if blank:
-        raise DataError(f"the input has blank lines at {blank[:10]} (from 0), {len(blank)} in all; remove them")
+        raise ConfigError(f"the input has blank lines at {blank[:10]} (from 0), {len(blank)} in all; remove them")
     if not as_keys:
         return
     numbers: dict[tuple[str, ...], int] = {}
     for number, line in enumerate(lines):
         path = tuple(part for part in line.split("/") if part not in ("", "."))
         if not path or "\0" in line:
-            raise DataError(
+            raise ConfigError(
                 f"line {number} (from 0): {line!r:.60} cannot be a key of HDF5; do not set use_sentence_keys"
             )
         if numbers.setdefault(path, number) != number:
-            raise DataError(
+            raise ConfigError(
                 f"lines {numbers[path]} and {number} (from 0) are the same sentence, and keys are unique; "
                 "do not set use_sentence_keys"
             )
     for path, number in numbers.items():
         for end in range(1, len(path)):
             if path[:end] in numbers:
-                raise DataError(
+                raise ConfigError(
                     f"line {number} (from 0): its key would lie inside that of line {numbers[path[:end]]}, because of "
                     "the slash; leave use_sentence_keys out"
                 )
 
 
-def main(prog: str | None = None, subcommand_overrides: Any = None) -> None:
+def main(prog: str | None = None, subcommand_overrides: Any = None, *, stateful: bool = False) -> None:
     """The program `allennlp` with its one command `elmo`; arguments come from `sys.argv`."""
     parser = argparse.ArgumentParser(prog=prog or "allennlp")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -188,7 +195,8 @@ def main(prog: str | None = None, subcommand_overrides: Any = None) -> None:
     elmo.add_argument("--file-friendly-logging", action="store_true", help="not needed")
     elmo.add_argument("--include-package", action="append", help="not needed")
     given = parser.parse_args()
-    ElmoEmbedder(given.options_file, given.weight_file, given.cuda_device).embed_file(
+    embedder = ElmoEmbedder(given.options_file, given.weight_file, given.cuda_device, stateful=stateful)
+    embedder.embed_file(
         given.input_file,
         given.output_file,
         given.output_format,

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from stelmo.compat.inputs import sentences_of
+from stelmo.errors import ConfigError
 from stelmo.text import chars
 
 Ids = list[list[int]]
@@ -65,10 +66,18 @@ class ELMoTokenCharactersIndexer:
     def get_padding_token(self) -> list[int]:
         return []
 
+    def get_token_min_padding_length(self) -> int:
+        return self._token_min_padding_length
+
+    def get_keys(self, index_name: str) -> list[str]:
+        return [index_name]
+
     def tokens_to_indices(
         self, tokens: Sequence[Any], vocabulary: Any = None, index_name: str = "tokens"
     ) -> dict[str, Ids]:
         words = [token if isinstance(token, str) else token.text for token in tokens]
+        if None in words:
+            raise ConfigError("ELMoTokenCharactersIndexer: a token without text; use a tokenizer that keeps the text")
         return {index_name: [self._mapper.convert_word_to_char_ids(word) for word in words]}
 
     def pad_token_sequence(

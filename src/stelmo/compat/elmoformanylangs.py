@@ -17,6 +17,10 @@ from stelmo.config import CodePointInput, Layer, choose
 from stelmo.text import chars
 
 IMPORTS = {"elmoformanylangs": ("Embedder",)}
+ABSENT = {
+    "python -m elmoformanylangs test": "the command `stelmo embed`",
+    "python -m elmoformanylangs.biLM train": "the command `stelmo pretrain`",
+}
 
 Array = NDArray[Any]
 MEAN, ALL = -1, -2

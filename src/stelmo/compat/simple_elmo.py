@@ -26,6 +26,13 @@ from stelmo.lm import probabilities as lm
 from stelmo.text.vocabulary import Vocabulary
 
 IMPORTS = {"simple_elmo": ("ElmoModel",)}
+ABSENT = {
+    "simple_elmo.Batcher": "`stelmo.compat.bilm.Batcher`, or `model.batcher`",
+    "simple_elmo.BidirectionalLanguageModel": "builds a TensorFlow graph; `stelmo.load`",
+    "simple_elmo.weight_layers": "builds a TensorFlow graph; `stelmo.Elmo`",
+    "simple_elmo.divide_chunks": "not needed: `get_elmo_vectors` forms the batches",
+    "simple_elmo.ElmoModel.warmup": "not needed: `load(…, stateful=True)` warms up as the original does",
+}
 
 Array = NDArray[Any]
 Texts = Sequence[str | Sequence[str]]
@@ -37,7 +44,7 @@ class ElmoModel:
 
     def __init__(self) -> None:
         self._model: Model | None = None
-        self.batch_size, self.stateful = 0, False
+        self.batch_size, self.stateful, self.layers = 0, False, "average"
 
     def load(
         self,
@@ -46,10 +53,12 @@ class ElmoModel:
         limit: int = 100,
         full: bool = False,
         *,
+        top: bool = False,
         stateful: bool = False,
         **settings: Any,
     ) -> str:
-        """Load a model folder or file. `full` reads the softmax, which substitutes need, at once.
+        """Load a model folder or file. `full` reads the softmax, which substitutes need, at once. `top`, of the first
+        releases, makes the top layer the default in place of the average.
 
         `stateful` gives the original's numbers: the first batch of `max_batch_size` sentences is run twice if
         `warmup`, and the LSTM state is carried from batch to batch. `limit` is accepted and not needed: each distinct
@@ -58,7 +67,7 @@ class ElmoModel:
         self._model = loaded(directory, batch_rows=max_batch_size, **settings)
         if full:
             _ = self._model.softmax  # read, or refused, now
-        self.batch_size, self.stateful = max_batch_size, stateful
+        self.batch_size, self.stateful, self.layers = max_batch_size, stateful, "top" if top else "average"
         return "The model is now loaded."
 
     @property
@@ -90,13 +99,13 @@ class ElmoModel:
         return self.model.vocabulary
 
     def get_elmo_vectors(
-        self, texts: Texts, warmup: bool = True, layers: str = "average", session: None = None
+        self, texts: Texts, warmup: bool = True, layers: str | None = None, session: None = None
     ) -> Array:
-        """(N, longest, 2P), zeros past a sentence's end; layers "top" the same, "all" (N, L+1, longest, 2P)."""
+        """(N, longest, 2P), zeros past a sentence's end, for layers "average" or "top"; "all" (N, L+1, longest, 2P)."""
         return padded(self._run(texts, warmup, self._pick(layers), session))
 
     def get_elmo_vector_average(
-        self, texts: Texts, warmup: bool = True, layers: str = "average", session: None = None
+        self, texts: Texts, warmup: bool = True, layers: str | None = None, session: None = None
     ) -> Array:
         """(N, 2P), or (N, L+1, 2P) for "all": the mean over each sentence's own words, scaled to length 1."""
         pick = self._pick(layers)
@@ -105,9 +114,7 @@ class ElmoModel:
             raise DataError("no sentences; expected at least one")
         return np.stack([vector / max(np.linalg.norm(vector), np.finfo(vector.dtype).tiny) for vector in vectors])
 
-    def get_elmo_substitutes(
-        self, raw_sentences: Texts, topn: int = 3, nodelimiters: bool = True
-    ) -> list[list[dict[str, Any]]]:
+    def get_elmo_substitutes(self, data: Texts, topn: int = 3, nodelimiters: bool = True) -> list[list[dict[str, Any]]]:
         """What each direction expects in the place of every word: for each sentence, for each word
 
             {"word": …, "forward": {"candidates": ids, "candidate_words": …, "logp": …}, "backward": {…}}
@@ -115,7 +122,7 @@ class ElmoModel:
         with the topn best first. `logp` are natural logarithms of probabilities, rounded to four places; a word outside
         the vocabulary is "<UNK>".
         """
-        sentences = _sentences(raw_sentences)
+        sentences = _sentences(data)
         found = lm.candidates(self.model, self.model.softmax, sentences, topn, markers=not nodelimiters)
         words = self.vocab
         assert words is not None, "candidates() has refused a model without words"
@@ -130,7 +137,8 @@ class ElmoModel:
         state = self.model.carry(sentences[: self.batch_size])[1] if warmup else None
         return self.model.run(sentences, reduce, "carry", state)[0]
 
-    def _pick(self, layers: str) -> Reduce:
+    def _pick(self, layers: str | None) -> Reduce:
+        layers = self.layers if layers is None else layers
         choose("layers", layers, LAYERS)
         if layers == "all":
             return all_layers

@@ -26,6 +26,11 @@ from stelmo.config import choose
 from stelmo.errors import DataError
 
 IMPORTS = {"tensorflow_hub": ("Module", "load")}
+ABSENT = {
+    "tensorflow_hub.KerasLayer": "a layer of Keras; `Module` to read vectors, `stelmo.Elmo` to train",
+    "tensorflow_hub.Module.export": "there is no graph to export; `model.save`",
+    "tensorflow_hub.Module.variables": "`module.model.bilm.state_dict()`",
+}
 
 Array = NDArray[Any]
 SIGNATURES = ("default", "tokens")
@@ -35,9 +40,9 @@ class ElmoModule:
     """The loaded module; `model` is the stelmo model inside. `name` and `tags` are accepted and not used."""
 
     def __init__(
-        self, path: str | Path, trainable: bool = False, name: str = "module", tags: object = None, **settings: Any
+        self, spec: str | Path, trainable: bool = False, name: str = "module", tags: object = None, **settings: Any
     ) -> None:
-        self.model, self.name = loaded(path, **settings), name
+        self.model, self.name = loaded(spec, **settings), name
         if trainable:
             warnings.warn(
                 "trainable: the module returns arrays, so nothing is trained; stelmo.Elmo(model) is a trainable layer",

@@ -81,17 +81,14 @@ def load(
         "batch_rows": batch_rows,
     }
     settings = parse(LoadSettings, given, "load", ConfigError)
-    if path is None:
-        saved = folder.english()
-    else:
-        saved = models.read(local_path(path), _path(options), _path(vocabulary), _path(softmax), prefix)
+    saved = folder.english() if path is None else models.read(path, options, vocabulary, softmax, prefix)
     if token_embeddings is not None:
         model = Model(saved, settings)
         saved = model.saved()
         if model.settings.state == "warm":
             # The warm state is computed from the characters: its text may have words that the vocabulary lacks.
             saved = replace(saved, start=model.start_state("warm"))
-        saved = bilm.with_token_embeddings(saved, Path(token_embeddings))
+        saved = bilm.with_token_embeddings(saved, models.local_path(token_embeddings))
     return Model(saved, settings)
 
 
@@ -119,22 +116,3 @@ def from_pretrained(
         reason = str(problem).strip().split("\n")[0]
         raise ModelError(f"{name}: no such folder, and no such model on the hub or in its cache ({reason})") from None
     return load(folder, **settings)
-
-
-def local_path(name: str | Path) -> Path:
-    """A path. A URL stands for the file of the same name in the current folder: nothing is downloaded."""
-    if "://" not in str(name):
-        return Path(name)
-    base = str(name).rstrip("/").rpartition("/")[2]
-    if Path(base).suffix and Path(base).is_file():
-        return Path(base)
-    if "tfhub.dev" in str(name):
-        raise ModelError(
-            f"{name}: nothing is downloaded, and TF-Hub's files are not read; download the weights.hdf5 and "
-            "options.json of a published ELMo model once and give their path"
-        )
-    raise ModelError(f"{name}: nothing is downloaded; download this file once and give its path")
-
-
-def _path(name: str | Path | None) -> Path | None:
-    return None if name is None else local_path(name)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.config import CharInput, ModelConfig, WordInput, parse
-from stelmo.errors import ConfigError, ModelError
+from stelmo.errors import ConfigError, MissingModelError, ModelError
 from stelmo.formats.untrusted import hdf5
 from stelmo.model.softmax import Softmax
 from stelmo.store import atomic
@@ -28,6 +28,7 @@ from stelmo.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 
 FORMAT = "bilm HDF5"
 DIRECTIONS = ("lstm_forward", "lstm_backward")
+ONE_DIRECTION = "a model of one direction is not read, because every layer here joins the vectors of both directions"
 
 
 def read(weights: Path, options: Path, vocabulary: Path | None = None, softmax: Path | None = None) -> SavedModel:
@@ -68,6 +69,8 @@ def read_options(path: Path) -> ModelConfig:
 
 def read_json(path: Path) -> Any:
     """All of options.json, including the options of the training run."""
+    if not path.exists():
+        raise MissingModelError(f"{path}: no such file; a weights file needs its options.json")
     return atomic.read_json(path, ModelError, "a weights file needs its options.json")
 
 
@@ -76,7 +79,7 @@ def config_of(options: Any, where: str) -> ModelConfig:
     lstm = _section(options, "lstm", where)
     char_cnn = _section(options, "char_cnn", where) if "char_cnn" in options else None
     if options.get("bidirectional") is False:
-        raise ModelError(f"{where}: bidirectional is false; only bidirectional models are supported")
+        raise ModelError(f"{where}: bidirectional is false; {ONE_DIRECTION}")
     lstm_values = {
         "cells": lstm.get("dim"),
         "projection": lstm.get("projection_dim"),

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from stelmo.config import choose
-from stelmo.errors import ModelError
+from stelmo.errors import MissingModelError, ModelError
 from stelmo.formats import allennlp, bilm, efml, nlpl
 from stelmo.formats.tensorflow import checkpoint
 from stelmo.formats.untrusted import hdf5
@@ -27,23 +27,43 @@ READABLE = (
 )
 
 
+File = str | Path
+
+
 def read(
-    path: Path,
-    options: Path | None = None,
-    vocabulary: Path | None = None,
-    softmax: Path | None = None,
+    path: File,
+    options: File | None = None,
+    vocabulary: File | None = None,
+    softmax: File | None = None,
     prefix: str = "",
 ) -> SavedModel:
     """The model at the path, in any format. The other files are found beside it unless they are given.
 
     `prefix` selects one of several ELMos in an AllenNLP state.
     """
-    saved = _read(path, options, vocabulary, prefix)
-    if vocabulary is not None and saved.vocabulary is None:
-        saved = replace(saved, vocabulary=read_vocabulary(vocabulary))
+    words = None if vocabulary is None else local_path(vocabulary)
+    saved = _read(local_path(path), None if options is None else local_path(options), words, prefix)
+    if words is not None and saved.vocabulary is None:
+        saved = replace(saved, vocabulary=read_vocabulary(words))
     if softmax is not None:
-        saved = replace(saved, read_softmax=partial(bilm.read_softmax, softmax, saved.config, saved.vocabulary))
+        head = partial(bilm.read_softmax, local_path(softmax), saved.config, saved.vocabulary)
+        saved = replace(saved, read_softmax=head)
     return saved
+
+
+def local_path(name: File) -> Path:
+    """A path. A URL stands for the file of the same name in the current folder: nothing is downloaded."""
+    if "://" not in str(name):
+        return Path(name)
+    base = str(name).rstrip("/").rpartition("/")[2]
+    if Path(base).suffix and Path(base).is_file():
+        return Path(base)
+    if "tfhub.dev" in str(name):
+        raise MissingModelError(
+            f"{name}: nothing is downloaded, and TF-Hub's files are not read; download the weights.hdf5 and "
+            "options.json of a published ELMo model once and give their path"
+        )
+    raise MissingModelError(f"{name}: nothing is downloaded; download this file once and give its path")
 
 
 def _read(path: Path, options: Path | None, vocabulary: Path | None, prefix: str) -> SavedModel:
@@ -54,7 +74,7 @@ def _read(path: Path, options: Path | None, vocabulary: Path | None, prefix: str
     if checkpoint.recognises(path):
         return checkpoint.read(path, options, vocabulary)
     if not exists:
-        raise ModelError(f"{path}: no such file or folder; expected {READABLE}")
+        raise MissingModelError(f"{path}: no such file or folder; expected {READABLE}")
     if allennlp.recognises(path):
         return allennlp.read(path, options, prefix)
     for recognises, read_ in READERS:

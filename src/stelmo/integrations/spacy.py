@@ -73,9 +73,10 @@ class Vectors:
         try:
             about = json.loads(data)
             self._model, self._layer, self._fingerprint = about["model"], about["layer"], about["fingerprint"]
-            self._settings = parse(LoadSettings, about["settings"], "stelmo", ConfigError)
+            settings = about["settings"]
         except (ValueError, KeyError, TypeError):
             raise ModelError("the pipeline's component stelmo is damaged; save the pipeline again") from None
+        self._settings = parse(LoadSettings, settings, "stelmo", ConfigError)
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:

@@ -25,6 +25,21 @@ def embed(call):
     return partial(call, "embed", "--model", "model")
 
 
+@pytest.mark.parametrize("arguments", [("info",), ("tune", "--data", "corpus", "--to", "run")])
+def test_a_url_is_refused_as_it_was_given(arguments, call):
+    done = call(arguments[0], "https://example.org/elmo_weights.hdf5", *arguments[1:])
+    assert done.code == 2
+    assert "stelmo: https://example.org/elmo_weights.hdf5: nothing is downloaded" in done.err
+
+
+def test_a_url_stands_for_the_file_of_its_name(call, tmp_path):
+    tiny.folder(tmp_path / "old", "bilm")
+    (tmp_path / "old" / "weights.hdf5").rename(tmp_path / "weights.hdf5")
+    (tmp_path / "old" / "options.json").rename(tmp_path / "options.json")
+    done = call("info", "https://example.org/weights.hdf5")
+    assert done.out.startswith("format         bilm HDF5")
+
+
 @pytest.mark.parametrize("ending", ["hdf5", "npz", "parquet"])
 def test_info_knows_files_of_vectors(ending, embed, call):
     embed("The bank. A river.", "-o", f"v.{ending}")

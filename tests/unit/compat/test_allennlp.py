@@ -10,8 +10,21 @@ import pytest
 import torch
 from shared import GOLDEN
 
-from stelmo.compat.allennlp import Elmo, ElmoEmbedder, ElmoTokenEmbedder, ScalarMix, batch_to_ids
-from stelmo.errors import ConfigError, DataError, ModelError, StelmoError
+from stelmo.compat import allennlp_stateful
+from stelmo.compat.allennlp import (
+    DEFAULT_OPTIONS_FILE,
+    DEFAULT_WEIGHT_FILE,
+    ConfigurationError,
+    Elmo,
+    ElmoEmbedder,
+    ElmoTokenEmbedder,
+    ScalarMix,
+    __all__,
+    batch_to_ids,
+    empty_embedding,
+    main,
+)
+from stelmo.errors import ConfigError, DataError, MissingModelError, ModelError, StelmoError
 
 OPTIONS = oracle.options()
 ARRAYS = oracle.random_weights(OPTIONS)
@@ -77,6 +90,58 @@ def test_the_cache_of_words_gives_the_published_vectors():
         vectors = elmo(batch_to_ids(batch), ids)["elmo_representations"][0]
         for row, top in zip(vectors, expected, strict=True):
             np.testing.assert_allclose(row[: len(top)].numpy(), top, rtol=1e-5, atol=1e-6)
+
+
+# The same names with the original's hidden state
+
+
+def test_under_the_stateful_names_an_unchanged_script_gives_the_published_vectors():
+    assert [name for name in __all__ if not hasattr(allennlp_stateful, name)] == []
+    assert allennlp_stateful.__all__ == __all__
+    embedder = allennlp_stateful.ElmoEmbedder(*golden_files())
+    elmo = allennlp_stateful.Elmo(*golden_files(), 1, dropout=0.0, scalar_mix_parameters=TOP)
+    bilm = allennlp_stateful._ElmoBiLm(*golden_files())
+    tokens = allennlp_stateful.ElmoTokenEmbedder(*golden_files(), dropout=0.0, scalar_mix_parameters=TOP)
+    for batch, expected in golden():
+        ids = batch_to_ids(batch)
+        found = [
+            [layers[-1] for layers in embedder.embed_batch(batch)],
+            elmo(ids)["elmo_representations"][0].numpy(),
+            bilm(ids)["activations"][2][:, 1:-1].numpy(),
+            tokens(ids).numpy(),
+        ]
+        for rows in found:
+            for row, top in zip(rows, expected, strict=True):
+                np.testing.assert_allclose(row[: len(top)], top, rtol=1e-5, atol=1e-6)
+
+
+def test_under_the_stateful_names_an_empty_sentence_has_the_published_sizes(files):
+    embedder = allennlp_stateful.ElmoEmbedder(*files)
+    assert embedder.embed_sentence([]).shape == empty_embedding().shape == (3, 0, 1024)
+    assert [layers.shape for layers in embedder.embed_batch([["a"], []])] == [(3, 1, 8), (3, 0, 1024)]
+
+
+@pytest.mark.parametrize(("program", "carried"), [(main, False), (allennlp_stateful.main, True)])
+def test_the_old_program_reads_its_arguments_and_replaces_its_file(files, tmp_path, monkeypatch, program, carried):
+    (tmp_path / "in.txt").write_text("a river\na river\n")
+    paths = ["--options-file", str(files[0]), "--weight-file", str(files[1])]
+    flags = ["--top", "--batch-size", "1", "--file-friendly-logging", "--include-package", "mine"]
+    both = [str(tmp_path / "in.txt"), str(tmp_path / "out.txt")]
+    monkeypatch.setattr("sys.argv", ["run.py", "elmo", *both, *flags, *paths])
+    program()
+    program()
+    (first,), (second,) = oracle.carry(OPTIONS, ARRAYS, [[["a", "river"]]] * 2)[0]
+    with h5py.File(tmp_path / "out.txt") as file:
+        np.testing.assert_allclose(file["0"][...], first[-1], **close)
+        np.testing.assert_allclose(file["1"][...], (second if carried else first)[-1], **close)
+
+
+def test_the_defaults_are_the_published_files_found_by_their_names(tmp_path, monkeypatch, expected):
+    oracle.write(tmp_path, OPTIONS, ARRAYS)
+    for name, url in (("options.json", DEFAULT_OPTIONS_FILE), ("weights.hdf5", DEFAULT_WEIGHT_FILE)):
+        (tmp_path / name).rename(tmp_path / url.rpartition("/")[2])
+    monkeypatch.chdir(tmp_path)
+    np.testing.assert_allclose(ElmoEmbedder().embed_sentence(SENTENCES[0]), expected[0], **close)
 
 
 # State
@@ -313,8 +378,9 @@ def test_a_token_embedder_is_one_representation_projected_if_asked(files, expect
     projected = ElmoTokenEmbedder(*files, dropout=0.0, projection_dim=3)
     assert projected.get_output_dim() == 3
     weight, bias = (parameter.detach().numpy() for parameter in projected._projection.parameters())
-    found = projected(elmo_tokens=batch_to_ids(SENTENCES))[2].detach().numpy()
-    np.testing.assert_allclose(found, expected[2].mean(0) @ weight.T + bias, **close)
+    for name in ("inputs", "elmo_tokens"):  # of AllenNLP 0.9 and 1.0
+        found = projected(**{name: batch_to_ids(SENTENCES)})[2].detach().numpy()
+        np.testing.assert_allclose(found, expected[2].mean(0) @ weight.T + bias, **close)
     assert {"_elmo.scalar_mix_0.gamma", "_projection.weight"} < set(projected.state_dict())
 
 
@@ -389,7 +455,7 @@ def test_sentences_can_be_the_keys(files, expected, tmp_path):
     ],
 )
 def test_lines_that_cannot_be_stored_are_refused_before_any_work(files, tmp_path, text, keys, message):
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(ConfigurationError, match=message):
         ElmoEmbedder(*files).embed_file(io.StringIO(text), tmp_path / "out.hdf5", use_sentence_keys=keys)
     assert not list(tmp_path.iterdir())
 
@@ -402,9 +468,12 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(files):
     elmo = Elmo(*files, 1)
     cases = [
         (lambda: ElmoEmbedder(None, None), ModelError, "weight_file is None"),
-        (lambda: ElmoEmbedder(), ModelError, "https://s3-us-west-2.amazonaws.com/.*: nothing is downloaded"),
-        (lambda: ElmoTokenEmbedder("https://somewhere/options.json", weights), ModelError, "nothing is downloaded"),
-        (lambda: ElmoEmbedder(options, weights.with_name("no.hdf5")), ModelError, "no such file"),
+        (lambda: ElmoEmbedder(), MissingModelError, "https://allennlp.s3.amazonaws.com/.*: nothing is downloaded"),
+        (lambda: ElmoTokenEmbedder("https://x/options.json", weights), MissingModelError, "nothing is downloaded"),
+        (lambda: ElmoEmbedder(options, weights.with_name("no.hdf5")), MissingModelError, "no such file"),
+        (lambda: ElmoEmbedder(options.with_name("no.json"), weights), MissingModelError, "no.json: no such file"),
+        (lambda: Elmo.from_params({"options_file": options}), ConfigError, "Elmo: missing a required argument"),
+        (lambda: ElmoTokenEmbedder.from_params(None, {"colour": 1}), ConfigError, "unexpected keyword argument"),
         (lambda: ElmoEmbedder(options, weights, cuda_device=99), ConfigError, "not available"),
         (lambda: Elmo(*files, 0), ConfigError, "0 representations"),
         (lambda: Elmo(*files, 1, dropout=2.0), ConfigError, "dropout 2.0"),

@@ -6,19 +6,27 @@ import oracle
 import pytest
 
 import stelmo
-from stelmo.compat.bilm import Batcher, TokenBatcher, dump_bilm_embeddings, dump_token_embeddings
+from stelmo.compat.bilm import (
+    Batcher,
+    TokenBatcher,
+    UnicodeCharsVocabulary,
+    Vocabulary,
+    dump_bilm_embeddings,
+    dump_token_embeddings,
+)
 from stelmo.errors import DataError
 
 OPTIONS = oracle.options()
 ARRAYS = oracle.random_weights(OPTIONS)
 SENTENCES = [["the", "river"], ["bank"]]
-WORDS = ["<S>", "</S>", "the", "river", "bank"]  # no <UNK>: the recipe caches the words of its own text
+# As the recipe writes it: the words of its own text and both markers in any order, no <UNK>, no end of the last line.
+WORDS = ["river", "</S>", "the", "<S>", "bank"]
 
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     oracle.write(tmp_path, OPTIONS, ARRAYS)
-    (tmp_path / "vocab_small.txt").write_text("\n".join(WORDS) + "\n")
+    (tmp_path / "vocab_small.txt").write_text("\n".join(WORDS))
     (tmp_path / "text.txt").write_text("the river\nbank\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -28,7 +36,37 @@ def test_the_batchers_number_characters_and_words_with_both_markers(files):
     ids = Batcher("vocab_small.txt", 50).batch_sentences(SENTENCES)
     assert ids.shape == (2, 4, 50)
     assert ids[:, :, 1].tolist() == [[257, ord("t") + 1, ord("r") + 1, 258], [257, ord("b") + 1, 258, 0]]
-    assert TokenBatcher("vocab_small.txt").batch_sentences(SENTENCES).tolist() == [[1, 3, 4, 2], [1, 5, 2, 0]]
+    assert TokenBatcher("vocab_small.txt").batch_sentences(SENTENCES).tolist() == [[4, 3, 1, 2], [4, 5, 2, 0]]
+
+
+def test_a_vocabulary_numbers_words_between_the_markers(files):
+    (files / "all.txt").write_text("<S>\n</S>\n<UNK>\nthe\n.\n")
+    vocabulary = Vocabulary("all.txt", validate_file=True)
+    assert (vocabulary.size, vocabulary.bos, vocabulary.eos, vocabulary.unk) == (5, 0, 1, 2)
+    assert vocabulary.encode("the quokka .").tolist() == [0, 3, 2, 4, 1]
+    assert vocabulary.encode([".", "quokka", "the"], reverse=True, split=False).tolist() == [1, 4, 2, 3, 0]
+    assert vocabulary.decode([3, 4]) == "the ."
+    assert vocabulary.word_to_id(vocabulary.id_to_word(3)) == 3
+
+
+def test_a_vocabulary_without_the_unknown_word_is_refused_only_if_that_is_asked(files):
+    assert Vocabulary("vocab_small.txt").unk == -1
+    with pytest.raises(ValueError, match=r"vocab_small\.txt: a line of <S>, </S>, <UNK> is missing"):
+        Vocabulary("vocab_small.txt", validate_file=True)
+    (files / "words.txt").write_text("the\nriver\n")
+    with pytest.raises(ValueError, match=r"words\.txt: no line <S>"):
+        TokenBatcher("words.txt")
+
+
+def test_a_vocabulary_of_characters_counts_them_from_zero(files):
+    vocabulary = UnicodeCharsVocabulary("vocab_small.txt", 5)
+    assert vocabulary.word_to_char_ids("th").tolist() == [258, 116, 104, 259, 260]
+    assert vocabulary.word_to_char_ids("Āttt").tolist() == [258, 196, 128, 116, 259]
+    rows = vocabulary.encode_chars("th Ā")
+    assert rows[:, 1].tolist() == [256, 116, 196, 257]
+    np.testing.assert_array_equal(vocabulary.encode_chars("Ā th", reverse=True), rows[::-1])
+    np.testing.assert_array_equal(vocabulary.word_char_ids[vocabulary.bos], vocabulary.bos_chars)
+    np.testing.assert_array_equal(Batcher(None, 5).batch_sentences([["th", "Ā"]])[0], 1 + rows)
 
 
 @pytest.mark.parametrize("stateful", [False, True])

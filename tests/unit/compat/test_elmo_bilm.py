@@ -137,11 +137,44 @@ def test_settings_of_a_configuration_make_the_modules(files):
     assert len(embedder._elmo._elmo_lstm.cache) == 5
 
 
-def test_what_scripts_catch_as_a_configuration_error_is_ours(files):
-    with pytest.raises(ConfigurationError):
+class Params(dict):
+    """AllenNLP's settings, as far as this package looks; it archives the files it is told of."""
+
+    def __init__(self, values):
+        super().__init__(values)
+        self.archived = []
+
+    def add_file_to_archive(self, name):
+        self.archived.append(self[name])
+
+
+def test_settings_of_allennlp_are_used_up_and_their_files_archived(files):
+    params = Params({"options_file": files[0], "weight_file": files[1], "projection_dim": 20})
+    assert ElmoTokenEmbedder.from_params(vocab=None, params=params).get_output_dim() == 20
+    assert params.archived == list(files)
+    assert not params
+
+
+@pytest.mark.parametrize("refused", [ConfigurationError, ValueError])
+def test_what_scripts_catch_as_a_configuration_error_is_raised(files, refused):
+    with pytest.raises(refused):
         Elmo(*files, 1, scalar_mix_parameters=[0.0])
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(refused):
         ElmoEmbedder(*files).embed_file(io.StringIO("a\n\nb\n"), "x")
+
+
+def test_what_scripts_catch_as_a_missing_file_is_raised(files, tmp_path):
+    for missing in ((files[0], tmp_path / "no.hdf5"), (tmp_path / "no.json", files[1])):
+        with pytest.raises(FileNotFoundError):
+            ElmoEmbedder(*missing)
+
+
+def test_words_can_be_cached_later(files):
+    bilm = _ElmoBiLm(*files)
+    bilm.create_cached_cnn_embeddings(["", *SENTENCES[0]])
+    by_words = bilm(IDS[:1, :3], torch.tensor([[1, 2, 3]]))["activations"]
+    for found, layer in zip(by_words, bilm(IDS[:1, :3])["activations"], strict=True):
+        torch.testing.assert_close(found, layer, rtol=0, atol=1e-5)
 
 
 # Old state dictionaries
@@ -184,6 +217,16 @@ def test_a_checkpoint_that_wraps_a_state_dict_is_loaded(tmp_path):
 
 
 # Copies
+
+
+def test_a_pickle_holds_the_weights_once_and_no_caches(files):
+    embedder, model = ElmoEmbedder(*files), stelmo.load(files[1])
+    weights = model.bilm.lstm_forward[0].kernel.detach().numpy().tobytes()
+    before = [len(pickle.dumps(found)) for found in (embedder, model)]
+    embedder.embed_batch([[f"word{number}" for number in range(200)]])
+    model.embed([[f"word{number}" for number in range(200)]])
+    assert [len(pickle.dumps(found)) for found in (embedder, model)] == before
+    assert [pickle.dumps(found).count(weights) for found in (embedder, model)] == [1, 1]
 
 
 @pytest.mark.parametrize("again", [lambda found: pickle.loads(pickle.dumps(found)), copy.deepcopy])

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from stelmo.compat.allennlp import ELMoCharacterMapper, ELMoTokenCharactersIndexer, batch_to_ids
+from stelmo.compat.allennlp import ConfigurationError, ELMoCharacterMapper, ELMoTokenCharactersIndexer, batch_to_ids
 
 REST = [261] * 50
 
@@ -40,6 +40,13 @@ def test_padding_adds_rows_of_zeros_as_lists_and_as_tensors():
     assert indexer.as_padded_tensor(ids, {"tokens": 3}, {})["tokens"].tolist() == expected
     assert indexer.as_padded_tensor_dict(ids, {"tokens": 1})["tokens"].tolist() == expected[:1]
     assert indexer.get_padding_lengths("a") == {}
+    assert ELMoTokenCharactersIndexer(token_min_padding_length=2).get_token_min_padding_length() == 2
+    assert indexer.get_keys("tokens") == ["tokens"]
+
+
+def test_a_token_without_text_is_refused():
+    with pytest.raises(ConfigurationError, match="a token without text"):
+        ELMoTokenCharactersIndexer().tokens_to_indices([SimpleNamespace(text=None)], object(), "name")
 
 
 def test_the_mapper_counts_characters_without_the_one_for_padding():

@@ -9,7 +9,7 @@ import pytest
 import tiny
 
 from stelmo.compat.simple_elmo import ElmoModel
-from stelmo.errors import ConfigError, DataError, ModelError, StelmoError
+from stelmo.errors import ConfigError, DataError, MissingModelError, ModelError, StelmoError
 from stelmo.formats import bilm
 
 OPTIONS = oracle.options()
@@ -72,6 +72,29 @@ def test_the_model_s_warm_state_can_be_asked_for(folder):
     warm = start.h[:, :, 0].numpy(), start.c[:, :, 0].numpy()
     found = model.get_elmo_vectors(TEXTS, layers="top")
     np.testing.assert_allclose(found[0, :3], oracle.layers(OPTIONS, ARRAYS, SENTENCES[0], warm)[-1], atol=1e-12)
+
+
+def test_a_model_loaded_with_top_gives_the_top_layer_by_default(folder):
+    """An argument of the first releases, which the example scripts pass."""
+    model = ElmoModel()
+    for top, name in ((True, "top"), (False, "average")):
+        model.load(folder, top=top, max_batch_size=96, precision="float64")
+        np.testing.assert_array_equal(model.get_elmo_vectors(TEXTS), model.get_elmo_vectors(TEXTS, layers=name))
+        averages = model.get_elmo_vector_average(TEXTS)
+        np.testing.assert_array_equal(averages, model.get_elmo_vector_average(TEXTS, layers=name))
+
+
+def test_vectors_are_used_as_in_the_example_scripts(model):
+    """Similar words, pairs of texts, a word in its context: plain indexing and products of the arrays."""
+    vectors = model.get_elmo_vectors(SENTENCES)
+    cropped = [found[: len(tokens), :] for found, tokens in zip(vectors, SENTENCES, strict=True)]
+    query = cropped[-2][0, :]
+    similar = {word: np.dot(query, row) for word, row in zip(SENTENCES[1], cropped[1], strict=True)}
+    assert similar["naïve"] == pytest.approx(np.linalg.norm(query) ** 2)
+    left, right = model.get_elmo_vector_average(SENTENCES[:2]), model.get_elmo_vector_average(SENTENCES[1:])
+    cosines = [[np.dot(*pair)] for pair in zip(left, right, strict=True)]
+    assert np.all(np.abs(cosines) < 1)
+    np.testing.assert_allclose(vectors[2, 3, :], expected()[2].mean(0)[3], atol=1e-12)
 
 
 def test_the_batcher_numbers_characters_with_both_markers(model):
@@ -150,7 +173,7 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(model, tmp_path):
     oracle.write(tmp_path, OPTIONS, ARRAYS)
     cases = [
         (lambda: ElmoModel().get_elmo_vectors([["a"]]), ConfigError, "call load"),
-        (lambda: ElmoModel().load(tmp_path / "nowhere"), ModelError, "no such file"),
+        (lambda: ElmoModel().load(tmp_path / "nowhere"), MissingModelError, "no such file"),
         (lambda: ElmoModel().load(tmp_path, full=True), ModelError, "no softmax"),
         (lambda: ElmoModel().load(tmp_path, max_batch_size=0), ConfigError, "batch_rows"),
         (lambda: model.get_elmo_vectors("a b"), DataError, "expected a list of sentences"),

@@ -8,7 +8,7 @@ import pytest
 
 from stelmo.compat import tfhub
 from stelmo.compat.tfhub import ElmoModule
-from stelmo.errors import ConfigError, DataError, ModelError, StelmoError
+from stelmo.errors import ConfigError, DataError, MissingModelError, StelmoError
 
 OPTIONS = oracle.options()
 ARRAYS = oracle.random_weights(OPTIONS)
@@ -80,7 +80,7 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(elmo):
     cases = [
         (
             lambda: ElmoModule("https://tfhub.dev/google/elmo/3"),
-            ModelError,
+            MissingModelError,
             "https://tfhub.dev/google/elmo/3: nothing is",
         ),
         (lambda: elmo(["a"], signature="words"), ConfigError, "default, tokens"),

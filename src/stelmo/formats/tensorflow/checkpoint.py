@@ -99,9 +99,7 @@ def _refuse_other_models(bundle: Bundle) -> None:
     if any(name.startswith("lm/RNN_0/") for name in names):
         return
     if any(name.startswith("lm/rnn/") for name in names):
-        raise ModelError(
-            f"{bundle.prefix}: a model of one direction (lm/rnn/…); only bidirectional models are supported"
-        )
+        raise ModelError(f"{bundle.prefix}: variables lm/rnn/… without RNN_0 and RNN_1; {bilm.ONE_DIRECTION}")
     there = ", ".join(names[:5]) or "nothing"
     raise ModelError(f"{bundle.prefix}: holds {there}; expected a biLM trained by bilm-tf (lm/RNN_0/…)")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.errors import ModelError
+from stelmo.errors import MissingModelError, ModelError
 from stelmo.formats.untrusted.archives import most_unpacked
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -24,7 +24,7 @@ def opened(path: Path) -> Iterator[Any]:
     import h5py
 
     if not path.is_file():
-        raise ModelError(f"{path}: no such file")
+        raise MissingModelError(f"{path}: no such file")
     with path.open("rb") as handle:
         start = handle.read(len(MAGIC))
     if start != MAGIC:
