@@ -68,7 +68,7 @@ class StelmoConfig(PretrainedConfig):
 
     @property
     def num_hidden_layers(self) -> int:
-        return self.architecture.lstm.layers
+        return self.architecture.depth - 1
 
 
 class StelmoModel(PreTrainedModel):

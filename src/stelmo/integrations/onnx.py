@@ -160,7 +160,7 @@ def _token_layer(graph: _Graph, bilm: BiLM, ids_SBC: str) -> str:
     ids_UC, _, word_N = graph.several("Unique", 3, graph("Flatten", ids_SBC, axis=2), axis=0)
     x_NP = graph("Gather", _words(graph, bilm, ids_UC), word_N)
     rows_SB = graph("Slice", graph("Shape", ids_SBC), graph.constant([0]), graph.constant([2]))
-    shape = graph("Concat", rows_SB, graph.constant([bilm.config.lstm.projection]), axis=0)
+    shape = graph("Concat", rows_SB, graph.constant([bilm.config.projection]), axis=0)
     return graph("Reshape", x_NP, shape)
 
 

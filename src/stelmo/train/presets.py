@@ -111,7 +111,7 @@ def with_vectors(plan: Plan, source: str | None, corpus: Corpus, say: Callable[[
             raise ConfigError("vectors.*: these settings require --vectors FILE (or --vectors trained)")
         return plan
     settings = plan.vectors or VectorSettings()
-    return plan._replace(warm=read_vectors(source, corpus, settings, plan.model.lstm.projection, say))
+    return plan._replace(warm=read_vectors(source, corpus, settings, plan.model.projection, say))
 
 
 def refuse_misfit(plan: Plan, corpus: Corpus) -> None:

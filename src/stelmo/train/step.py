@@ -163,7 +163,7 @@ class EncodedWords:
         count = min(workers(ids_U.device), len(ids_U))
         shares = [slice(first, None, count) for first in range(count)]  # long and short words for everyone
         self._parts = list(zip(shares, side_by_side(self._encode, shares, ids_U.device), strict=True))
-        self.x_UP = bilm.encoder.table.new_empty(len(ids_U), bilm.config.lstm.projection)
+        self.x_UP = bilm.encoder.table.new_empty(len(ids_U), bilm.config.projection)
         for share, part_uP in self._parts:
             self.x_UP[share] = part_uP.detach()
         self.x_UP.requires_grad_(bool(self._trained))
