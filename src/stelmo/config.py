@@ -357,7 +357,11 @@ class TrainSettings(Settings):
     weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False, description="of AdamW")
     warmup: float = Field(0.0, ge=0, description="steps until the height; below 1: a share of the budget")
     decay: Literal["none", "linear", "cosine"] = Field("none", description="from the height to zero at the end")
-    dropout: Share = Field(0.1, description="at the input of every LSTM layer and before the softmax")
+    dropout: Share = Field(
+        0.1,
+        description="before the softmax and at the input of every LSTM layer or gated block; in a Transformer, of its "
+        "input, its sublayers and inside the feed-forward networks",
+    )
     batch: Positive = Field(64, description="rows of all processes together")
     unroll: Positive = Field(20, description="words of a row in a step")
     negatives: Annotated[int, Field(ge=0)] | Literal["all"] = Field(

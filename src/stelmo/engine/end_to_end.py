@@ -42,7 +42,7 @@ def readings(sentences: Sequence[Sequence[int]], whole: bool) -> tuple[Reading, 
     backward = [[END, *reversed(words), *[BEGIN] * last] for words in sentences]
     lengths = [len(run) for run in forward]
     ahead = Runs(lengths)
-    behind = Runs(lengths, (torch.tensor(lengths) - last).repeat_interleave(ahead.lengths_S) - ahead.read_N)
+    behind = ahead.placed((ahead.lengths_S - last).repeat_interleave(ahead.lengths_S) - ahead.read_N)
     firsts = ahead.first_S.tolist()
     spans = [range(first + 1 - last, first + length) for first, length in zip(firsts, lengths, strict=True)]
     return (

@@ -26,7 +26,7 @@ class GatedConvolution(nn.Module):
         self.gain = nn.Parameter(torch.empty(outputs))
         self.bias = nn.Parameter(torch.empty(outputs))
 
-    @torch.no_grad()
+    @torch.no_grad()  # the spread of an input without dropout
     def reset(self, generator: Generator) -> None:
         width, inputs, _ = self.direction.shape
         self.direction.normal_(0, (4 / (width * inputs)) ** 0.5, generator=generator)
@@ -34,7 +34,8 @@ class GatedConvolution(nn.Module):
         self.bias.zero_()
 
     def _norms(self) -> Tensor:
-        return torch.linalg.vector_norm(self.direction, dim=(0, 1))
+        norms_O: Tensor = torch.linalg.vector_norm(self.direction, dim=(0, 1))
+        return norms_O
 
     def forward(self, u_ND: Tensor, runs: Runs) -> Tensor:
         taps_wDO = self.direction * (self.gain / self._norms())

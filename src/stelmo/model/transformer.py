@@ -125,5 +125,6 @@ class Transformer(nn.Module):
 def reset_all(module: nn.Module, generator: Generator) -> None:
     """Initial values for everything below a module that has some, in the order of its parts."""
     for part in module.modules():
-        if part is not module and hasattr(part, "reset"):
-            part.reset(generator)
+        reset = getattr(part, "reset", None)
+        if reset is not None and part is not module:
+            reset(generator)

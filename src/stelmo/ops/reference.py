@@ -63,7 +63,8 @@ def norm(x: Tensor, gain: Tensor, shift: Tensor, epsilon: float) -> Tensor:
     centred = x - x.mean(-1, keepdim=True)
     # As a vector's length: its gradient is zero, not undefined, where all numbers are equal.
     deviation = torch.linalg.vector_norm(centred, dim=-1, keepdim=True) * x.shape[-1] ** -0.5
-    return centred / (deviation + epsilon) * gain + shift
+    normed: Tensor = centred / (deviation + epsilon) * gain + shift
+    return normed
 
 
 def clip(x: Tensor, limit: float | None) -> Tensor:

@@ -4,6 +4,7 @@ A run is a sentence, or a piece of one, in the order in which a direction reads 
 itself. N words of all runs, S runs, T words of the longest of some runs, D width, H heads, d = D / H, w taps.
 """
 
+import copy
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -35,6 +36,12 @@ class Runs:
         self.read_N = numbers_N - self.first_S.repeat_interleave(self.lengths_S)  # words of the run before each
         self.places_N = self.read_N if places_N is None else places_N
 
+    def placed(self, places_N: Tensor) -> "Runs":
+        """The same runs of words that have other places in their sentences."""
+        other = copy.copy(self)
+        other.places_N = places_N
+        return other
+
     def reversed(self) -> tuple[Tensor, "Runs"]:
         """For runs that are whole sentences: the words in the order of the other direction, and their runs.
 
@@ -42,7 +49,7 @@ class Runs:
         """
         last_N = (self.lengths_S - 1).repeat_interleave(self.lengths_S)
         order_N = self.numbers_N + last_N - 2 * self.read_N
-        return order_N, Runs(self.lengths, self.places_N[order_N], self.numbers_N.device)
+        return order_N, self.placed(self.places_N[order_N])
 
     def earlier(self, x_ND: Tensor, words: int) -> Tensor:
         """The vector that stands so many words before each, zero where the run has none."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.config import ModelConfig, TrainSettings
-from stelmo.corpus.windows import Sentences, Streams, Window
+from stelmo.corpus.windows import Sentences, Streams
 from stelmo.errors import ConfigError
 from stelmo.model.bilm import BiLM
 from stelmo.model.state import State
@@ -78,7 +78,7 @@ class Learner:
         size, results = rows_here // settings.accumulate, []
         for part, first in enumerate(range(0, rows_here, size)):  # gradients add up in the biLM
             own = slice(first, first + size)
-            batch = self._batches(Window(*(types_2TB[:, :, own] for types_2TB in window))).to(self.device)
+            batch = self._batches(window.of_rows(own)).to(self.device)
             start = State(*(half[:, :, own] for half in self._state))
             with self._precision():
                 result = step(

@@ -188,10 +188,12 @@ class Pretraining:
 
     def _write_model(self, name: str) -> None:
         bilm, softmax, words = self._learner.bilm, self._learner.softmax, self._corpus.vocabulary
-        count = min(WARM_UP_SENTENCES, len(self._train))
-        text = [self._corpus.words.words(self._train[number]) for number in range(count)]
-        with torch.no_grad():
-            start = warm_state(bilm, self._ids_of, text)
+        start = None
+        if bilm.config.has_state:
+            count = min(WARM_UP_SENTENCES, len(self._train))
+            text = [self._corpus.words.words(self._train[number]) for number in range(count)]
+            with torch.no_grad():
+                start = warm_state(bilm, self._ids_of, text)
         saved = SavedModel(bilm, FORMAT, words, read_softmax=lambda: softmax, start=start, alphabet=self._alphabet)
         models.write(saved, self._run.path / name, overwrite=True)
 

@@ -57,9 +57,10 @@ def settings_of(file: Path | None = None, words: Iterable[str] = (), softmax_wor
 
 
 def _parsed(values: dict[str, Any]) -> TrainSettings:
-    for part in ("input", "lstm"):
+    for part in ("input", "encoder"):
         if part in values:
-            raise ConfigError(f"{part}: the architecture is that of the model; tuning has settings of training only")
+            named = "lstm" if dict(values[part]).get("kind") == "lstm" else part
+            raise ConfigError(f"{named}: the architecture is that of the model; tuning has settings of training only")
     return parse(TrainSettings, values, "settings", ConfigError)
 
 
