@@ -61,7 +61,9 @@ def saved(config: ModelConfig = CONFIG, **fields: Any) -> SavedModel:
     """With a vocabulary, a softmax and a warm state of its own, unless told otherwise."""
     module, words = bilm(config), Vocabulary(WORDS)
     given = {"vocabulary": words, "read_softmax": partial(softmax, config), "start": None} | fields
-    if config.has_state and not isinstance(config.input, CodePointInput):  # its alphabet does not know the sentences of the warm-up
+    if config.has_state and not isinstance(
+        config.input, CodePointInput
+    ):  # its alphabet does not know the sentences of the warm-up
         given = {**given, "start": plain.warm_state(module, word_ids(config, words))} | fields
     return SavedModel(module, "tiny", **given)
 

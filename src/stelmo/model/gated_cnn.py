@@ -38,8 +38,11 @@ class GatedConvolution(nn.Module):
         return norms_O
 
     def forward(self, u_ND: Tensor, runs: Runs) -> Tensor:
-        taps_wDO = self.direction * (self.gain / self._norms())
-        return along.gated_convolution(u_ND, runs, taps_wDO, self.bias, self.dilation)
+        return along.gated_convolution(u_ND, runs, self.taps(), self.bias, self.dilation)
+
+    def taps(self) -> Tensor:
+        """(w, inputs, O); the first reads the word itself."""
+        return self.direction * (self.gain / self._norms())
 
 
 class Block(nn.Module):

@@ -105,7 +105,7 @@ class Transformer(nn.Module):
         reset_all(self, generator)
 
     @property
-    def stacks(self) -> tuple[nn.Module, nn.Module]:
+    def stacks(self) -> tuple[TransformerStack, TransformerStack]:
         return self.forward_stack, self.backward_stack
 
     def forward(self, direction: int, x_ND: Tensor, runs: Runs, drop: Drop = keep) -> list[Tensor]:

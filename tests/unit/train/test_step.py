@@ -172,9 +172,7 @@ def test_gradients_of_two_steps_add_up():
 def test_a_split_window_with_the_state_passed_on_ends_in_the_same_state():
     bilm, head, batch, state = parts(model())
     whole = step(bilm, head, batch, state, NEGATIVES)
-    first, second = (
-        Batch(batch.ids_U, *(part_2TB[:, t] for part_2TB in batch[1:])) for t in (slice(2), slice(2, 5))
-    )
+    first, second = (Batch(batch.ids_U, *(part_2TB[:, t] for part_2TB in batch[1:])) for t in (slice(2), slice(2, 5)))
     middle = step(bilm, head, first, state, NEGATIVES)
     end = step(bilm, head, second, middle.state, NEGATIVES)
     torch.testing.assert_close(end.state, whole.state)
