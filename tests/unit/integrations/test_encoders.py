@@ -77,7 +77,7 @@ def test_hugging_face_trains_it(config):
 
 
 @encoders
-def test_scikit_learn_spacy_and_stored_layers_give_the_same_vectors(config, tmp_path):
+def test_scikit_learn_and_stored_layers_give_the_same_vectors(config, tmp_path):
     model = tiny.model(config)
     folder = tiny.folder(tmp_path / "m", config=config)
     from stelmo.integrations.sklearn import ElmoVectorizer
@@ -91,7 +91,7 @@ def test_scikit_learn_spacy_and_stored_layers_give_the_same_vectors(config, tmp_
 @pytest.mark.parametrize("config", tiny.WITHOUT_STATE.values(), ids=tiny.WITHOUT_STATE)
 @pytest.mark.parametrize("format", ["bilm", "efml"])
 def test_formats_of_lstms_are_refused_and_leave_nothing(config, format, tmp_path):
-    with pytest.raises(stelmo.ConfigError, match="holds LSTMs.*stelmo folder or .*ONNX"):
+    with pytest.raises(stelmo.ConfigError, match=r"holds LSTMs.*stelmo folder or .*ONNX"):
         tiny.model(config).save(tmp_path / "m", format=format)
     assert not list(tmp_path.iterdir())
 
