@@ -31,6 +31,7 @@ TASK = "_lm."  # what a task's model calls the language model inside it
 HEADS = 8
 EPSILON = {"0.x": 1e-6, "later": 1e-13}
 ITS_UNKNOWN, ITS_NEWLINE, NO_WORD = "@@UNKNOWN@@", "@@NEWLINE@@", "@@PADDING@@"
+KNOWN = "expected a transformer, a gated CNN or an LSTM"
 _SIDES = ("forward", "backward")
 _OUTSIDE_STRINGS = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 
@@ -179,7 +180,7 @@ def _encoder(source: StateTensors, said: Config, epsilon: float) -> dict[str, An
         return _gated_cnn(source, said)
     if f"{CONTEXT}_module.weight_ih_l0" in source.tensors:
         return _lstm(source)
-    raise ModelError(f"{source.path}: an unknown contextualizer; expected a transformer, a gated CNN or an LSTM")
+    raise ModelError(f"{source.path}: an unknown contextualizer; {KNOWN}")
 
 
 def _layers(source: StateTensors, pattern: str) -> int:
@@ -231,7 +232,9 @@ def _with_dilations(blocks: list[list[tuple[int, ...]]], listed: list[Any], path
 
 def _lstm(source: StateTensors) -> dict[str, Any]:
     gates, inputs = source.shape(f"{CONTEXT}_module.weight_ih_l0", 2)
-    cells = gates // 4
+    cells = source.shape(f"{CONTEXT}_module.weight_hh_l0", 2)[1]
+    if gates != 4 * cells:
+        raise ModelError(f"{source.path}: a recurrent network of {gates} gates over {cells} cells; {KNOWN}")
     if f"{CONTEXT}_module.weight_ih_l1" in source.tensors:
         raise ModelError(
             f"{source.path}: an LSTM of several layers, whose second reads both directions of the first; such a model "
