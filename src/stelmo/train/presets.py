@@ -175,15 +175,17 @@ def overridden(values: Layer, file: Path | None = None, words: Iterable[str] = (
 
 def _over(values: dict[str, Any], new: Layer, where: str) -> dict[str, Any]:
     _refuse_unknown(new, where)
-    values, new = _by_kind(values), _by_kind(new)
+    values, new = _by_kind(values, where), _by_kind(new, where)
     kept = {name: value for name, value in values.items() if name not in BUDGETS or not set(BUDGETS) & set(new)}
     return kept | {name: _part_over(kept.get(name), value) for name, value in new.items()}
 
 
-def _by_kind(values: Layer) -> dict[str, Any]:
+def _by_kind(values: Layer, where: str) -> dict[str, Any]:
     """`lstm` as the encoder of that kind."""
     if "lstm" not in values:
         return dict(values)
+    if "encoder" in values:
+        raise ConfigError(f"{where}: both lstm and encoder; a model has one of them")
     rest = {name: value for name, value in values.items() if name != "lstm"}
     return {**rest, "encoder": {"kind": "lstm", **values["lstm"]}}
 

@@ -13,7 +13,7 @@ from stelmo.corpus.windows import Sentences
 from stelmo.engine.plain import warm_state
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.formats import models
-from stelmo.lm.perplexity import Perplexity
+from stelmo.lm.perplexity import Perplexity, perplexity
 from stelmo.text.ids import word_ids
 from stelmo.train.presets import plan
 from stelmo.train.pretrain import pretrain
@@ -295,3 +295,43 @@ def test_a_model_of_code_points_cannot_be_begun(corpus, tmp_path):
     words = ("input.kind=codepoints", "input.word_table.rows=5", "input.word_table.width=3")
     with pytest.raises(ConfigError, match="use chars or words"):
         pretrain(settings(*words), corpus, tmp_path / "run")
+
+
+ENCODERS = {
+    "transformer": ["encoder.kind=transformer", "encoder.width=8", "encoder.hidden=12", "encoder.layers=2"],
+    "gated cnn": ["encoder.kind=gated-cnn", "encoder.width=8", "encoder.blocks=[[[3,8]],[[2,8,2]]]"],
+}
+
+
+def end_to_end(words):
+    return plan("tiny", words=[*words, "batch=4", "unroll=20", "tokens=1600", "validate_every=8", "checkpoint_every=4"])
+
+
+@pytest.mark.parametrize("words", ENCODERS.values(), ids=ENCODERS)
+def test_encoders_without_a_state_resume_to_the_same_bytes(words, corpus, tmp_path):
+    chosen = end_to_end([*words, "negatives=16"])
+    pretrain(chosen, corpus, tmp_path / "whole")
+    for step in (3, 14):
+        killed(chosen, corpus, tmp_path / "killed", step)
+    assert pretrain(chosen, corpus, tmp_path / "killed").finished
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert entries(tmp_path / "killed") == entries(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("words", ENCODERS.values(), ids=ENCODERS)
+def test_encoders_without_a_state_learn_and_are_loaded_fresh(words, corpus, tmp_path):
+    chosen = end_to_end([*words, "lr=0.01", "tokens=4800"])
+    best = pretrain(chosen, corpus, tmp_path / "run").best
+    first = next(entry["perplexity"] for entry in entries(tmp_path / "run") if "perplexity" in entry)
+    assert best.perplexity < first
+    model = stelmo.load(tmp_path / "run")
+    assert model.settings.state == "fresh"
+    assert model.saved().start is None
+    heldout = Sentences(corpus.heldout)
+    text = [corpus.words.words(heldout[number]) for number in range(len(heldout))]
+    assert perplexity(model.log_probs(text)).combined == pytest.approx(best.perplexity, rel=1e-4)
+
+
+def test_muon_is_for_lstms(corpus, tmp_path):
+    with pytest.raises(ConfigError, match="muon is for the matrices of LSTMs"):
+        pretrain(end_to_end([*ENCODERS["transformer"], "optimizer=muon"]), corpus, tmp_path / "run")
