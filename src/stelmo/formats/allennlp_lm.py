@@ -131,7 +131,7 @@ def _refuse_other_readers(config: Config, path: str) -> None:
 
 def _architecture(source: StateTensors, own: Config, epsilon: float) -> ModelConfig:
     encoder = _encoder(source, _section(own, "contextualizer"), epsilon)
-    width = encoder.get("width", encoder.get("projection"))
+    width = int(encoder["projection" if encoder["kind"] == "lstm" else "width"])
     values = {"input": _input(source, own, width, epsilon), "encoder": encoder}
     return parse(ModelConfig, values, source.path, ModelError)
 

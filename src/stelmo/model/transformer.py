@@ -16,7 +16,7 @@ from stelmo.ops import runs as along
 from stelmo.ops.runs import Runs
 
 Drop = Callable[[Tensor], Tensor]
-WORDS_TOGETHER = 1024  # in a feed-forward network without gradient: its inner vectors need the most memory
+WORDS_TOGETHER = 512  # in a feed-forward network without gradient: its inner vectors need the most memory
 
 
 def keep(x: Tensor) -> Tensor:

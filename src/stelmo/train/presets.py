@@ -100,15 +100,15 @@ PRESETS: dict[str, Layer] = {
     "small": {**_architecture(1024, 128, _PAPER_FILTERS, 16, 1), **_PAPER},
     "medium": {**_architecture(2048, 256, _PAPER_FILTERS, 16, 1), **_PAPER},
     "original": {**_architecture(4096, 512, _PAPER_FILTERS, 16, 2), **_PAPER},
-    # The other encoders, with about as many parameters as laptop.
+    # The other encoders, with about as many parameters as laptop and vectors of the same width.
     "laptop-transformer": {
         **_LAPTOP_CHARS,
-        "encoder": {"kind": "transformer", "width": 256, "hidden": 1024, "layers": 3, "positions": 512},
+        "encoder": {"kind": "transformer", "width": 128, "hidden": 2048, "layers": 4, "positions": 512},
         **_END_TO_END,
     },
     "laptop-gated-cnn": {
         **_LAPTOP_CHARS,
-        "encoder": {"kind": "gated-cnn", "width": 256, "blocks": [[[4, 256]]] * 4 + [[[2, 256, 8]]]},
+        "encoder": {"kind": "gated-cnn", "width": 128, "blocks": [[[4, 368], [1, 128]]] * 5},
         **_END_TO_END,
     },
 }
