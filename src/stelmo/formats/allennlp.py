@@ -1,5 +1,7 @@
 """An AllenNLP archive (model.tar.gz) or state (.th) → the ELMo inside a task's model, with its trained mixes.
 
+A language model of AllenNLP, whatever its encoder, is read by `allennlp_lm`.
+
 Knows AllenNLP's names and its PyTorch conventions, which differ from the published files:
 
               AllenNLP                              published
