@@ -355,8 +355,13 @@ class TrainSettings(Settings):
     matrix_lr: float = Field(0.01, gt=0, allow_inf_nan=False, description="peak learning rate of Muon's matrices")
     accumulator: float = Field(1.0, ge=0, allow_inf_nan=False, description="what Adagrad's sums of squares start at")
     weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False, description="of AdamW")
-    warmup: float = Field(0.0, ge=0, description="steps until the height; below 1: a share of the budget")
-    decay: Literal["none", "linear", "cosine"] = Field("none", description="from the height to zero at the end")
+    warmup: float = Field(0.0, ge=0, description="steps until the peak; below 1: a share of the budget")
+    decay: Literal["none", "linear", "cosine"] = Field("none", description="from the peak to zero at the end")
+    average: Share | None = Field(
+        None,
+        description="validate and keep an average of the weights over about 1/(1 - average) steps, such as 0.999; "
+        "the weights in training do not change",
+    )
     dropout: Share = Field(
         0.1,
         description="before the softmax and at the input of every LSTM layer or gated block; in a Transformer, of its "

@@ -6,6 +6,8 @@ import json
 import corpora
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
 import stelmo
 from stelmo.corpus import folder as shards
@@ -14,6 +16,7 @@ from stelmo.engine.plain import warm_state
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.formats import models
 from stelmo.lm.perplexity import Perplexity, perplexity
+from stelmo.model.bilm import BiLM
 from stelmo.text.ids import word_ids
 from stelmo.train.presets import plan
 from stelmo.train.pretrain import pretrain
@@ -87,6 +90,7 @@ VARIANTS = {
     "adamw": ["negatives=16", "optimizer=adamw"],
     "in parts": ["accumulate=2"],
     "word ids": ["input.kind=words"],
+    "averaged": ["average=0.9"],
 }
 
 
@@ -220,6 +224,35 @@ def test_a_trained_model_brings_a_warm_state_of_its_own_text(corpus, tmp_path):
     expected = warm_state(model.bilm, word_ids(model.config, corpus.vocabulary), text)
     np.testing.assert_allclose(model.start_state("warm").h, expected.h, atol=1e-6)
     np.testing.assert_allclose(model.start_state("warm").c, expected.c, atol=1e-6)
+
+
+def checkpoint(run, step):
+    return load_file(run / "checkpoints" / f"{step:09d}.safetensors")
+
+
+def test_the_average_of_every_tenth_step_is_kept_and_training_is_the_same(corpus, tmp_path):
+    kept = "checkpoint_every=10", "keep=10"
+    pretrain(settings(*kept), corpus, tmp_path / "plain")
+    pretrain(settings(*kept, "average=0.9"), corpus, tmp_path / "averaged")
+    averaged = tmp_path / "averaged"
+    name = "bilm.lstm_forward.0.kernel"
+    chosen = settings()
+    mean = BiLM(chosen.model).reset(chosen.train.seed).lstm_forward[0].kernel.detach()
+    for step in (10, 20, 30, 40):
+        found = checkpoint(averaged, step)
+        assert torch.equal(found[name], checkpoint(tmp_path / "plain", step)[name])
+        decay = min(0.9, (1 + step) / (10 + step)) ** 10
+        mean = decay * mean + (1 - decay) * found[name]
+        torch.testing.assert_close(found[f"average.{name}"], mean)
+    last = averaged / "last" if (averaged / "last").is_dir() else averaged / "model"
+    torch.testing.assert_close(load_file(last / "model.safetensors")["lstm_forward.0.kernel"], mean)
+
+
+def test_a_run_can_be_averaged_from_where_it_is_resumed(corpus, tmp_path):
+    killed(settings("checkpoint_every=10"), corpus, tmp_path / "run", 24)
+    assert pretrain(settings("checkpoint_every=10", "average=0.9"), corpus, tmp_path / "run").finished
+    found, name = checkpoint(tmp_path / "run", 40), "softmax.weight"
+    assert not torch.equal(found[f"average.{name}"], found[name])
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
