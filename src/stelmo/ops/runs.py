@@ -27,7 +27,9 @@ class Group(NamedTuple):
 class Runs:
     """Where runs begin and end among the N words, and the place of each word in its sentence."""
 
-    def __init__(self, lengths: Sequence[int], places_N: Tensor | None = None, device: torch.device | None = None):
+    def __init__(
+        self, lengths: Sequence[int], places_N: Tensor | None = None, device: torch.device | None = None
+    ) -> None:
         self.lengths = list(lengths)
         self.lengths_S = torch.tensor(self.lengths, dtype=torch.long, device=device)
         self.first_S = self.lengths_S.cumsum(0) - self.lengths_S

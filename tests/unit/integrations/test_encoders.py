@@ -1,5 +1,7 @@
 """Every way to use a model, on each of the three encoders: equal to `Model.layers`, or refused in one sentence."""
 
+import importlib
+
 import numpy as np
 import pytest
 import tiny
@@ -86,6 +88,36 @@ def test_scikit_learn_and_stored_layers_give_the_same_vectors(config, tmp_path):
     np.testing.assert_allclose(found, model.sentence_vectors(SENTENCES), atol=3e-6)
     stored = stelmo.precompute(model, SENTENCES, tmp_path / "layers")
     close([stored.layers(words) for words in SENTENCES], model.layers(SENTENCES))
+
+
+@encoders
+def test_spacy_gives_the_same_vectors(config, tmp_path):
+    spacy = pytest.importorskip("spacy")
+    importlib.import_module("stelmo.integrations.spacy")  # registers the component
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("stelmo", config={"model": str(tiny.folder(tmp_path / "m", config=config))})
+    doc = nlp("the bank of a river")
+    close([doc.tensor], tiny.model(config).embed([[token.text for token in doc]]))
+
+
+@encoders
+def test_the_service_and_the_index_of_uses_give_the_same_vectors(config, tmp_path):
+    testclient = pytest.importorskip("starlette.testclient")
+    from stelmo.explore import index
+    from stelmo.serve.app import app
+
+    model = tiny.model(config)
+    index.build(model, SENTENCES, tmp_path / "uses")
+    uses = index.open(tmp_path / "uses")
+    expected_LD = model.layers(SENTENCES)[1][:, 0]
+    np.testing.assert_allclose(uses.layers(uses.ids_of("river"))[0], expected_LD, rtol=2e-3, atol=2e-3)
+    with testclient.TestClient(app(model, name="tiny", hosts=("localhost",)), base_url="http://localhost") as client:
+        answer = client.post("/v1/embed", json={"sentences": SENTENCES[:2], "layer": 1}).json()
+        guess = client.post("/v1/guess", json={"tokens": SENTENCES[0], "position": 1, "k": 3})
+    close([np.array(rows) for rows in answer["vectors"]], [rows[1] for rows in model.layers(SENTENCES[:2])])
+    best = [found["word"] for found in guess.json()["both"]]
+    assert best == [found.word for found in model.substitutes(SENTENCES[0], 1, k=3)]
 
 
 @pytest.mark.parametrize("config", tiny.WITHOUT_STATE.values(), ids=tiny.WITHOUT_STATE)
