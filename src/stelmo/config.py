@@ -354,7 +354,7 @@ class TrainSettings(Settings):
     lr: float = Field(0.003, gt=0, allow_inf_nan=False, description="peak learning rate")
     matrix_lr: float = Field(0.01, gt=0, allow_inf_nan=False, description="peak learning rate of Muon's matrices")
     accumulator: float = Field(1.0, ge=0, allow_inf_nan=False, description="what Adagrad's sums of squares start at")
-    weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False, description="of AdamW")
+    weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False, description="of AdamW, and of Muon's matrices")
     warmup: float = Field(0.0, ge=0, description="steps until the peak; below 1: a share of the budget")
     decay: Literal["none", "linear", "cosine"] = Field("none", description="from the peak to zero at the end")
     average: Share | None = Field(
