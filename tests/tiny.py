@@ -6,7 +6,16 @@ from typing import Any
 
 import torch
 
-from stelmo.config import CharInput, CodePointInput, LoadSettings, LstmConfig, ModelConfig, WordInput
+from stelmo.config import (
+    CharInput,
+    CodePointInput,
+    GatedCnnConfig,
+    LoadSettings,
+    LstmConfig,
+    ModelConfig,
+    TransformerConfig,
+    WordInput,
+)
 from stelmo.embed.model import Model
 from stelmo.engine import plain
 from stelmo.formats import models
@@ -20,6 +29,14 @@ WORDS = ("<S>", "</S>", "<UNK>", "the", "bank", "river", ".", "a", "über", "日
 CHARS = CharInput(embedding=4, filters=((1, 3), (2, 5), (3, 4)), highways=2)
 LSTM = LstmConfig(cells=10, projection=6, layers=2, cell_clip=3.0, projection_clip=3.0)
 CONFIG = ModelConfig(input=CHARS, lstm=LSTM)
+TRANSFORMER = TransformerConfig(width=6, hidden=9, layers=2, heads=3, positions=12)
+GATED_CNN = GatedCnnConfig(width=6, blocks=(((4, 6),), ((1, 4), (3, 4), (2, 6, 3))))
+ENCODERS = {
+    "lstm": CONFIG,
+    "transformer": ModelConfig(input=CHARS, encoder=TRANSFORMER),
+    "gated-cnn": ModelConfig(input=CHARS.model_copy(update={"layer_norm": 1e-6}), encoder=GATED_CNN),
+}
+WITHOUT_STATE = {name: config for name, config in ENCODERS.items() if not config.has_state}
 WORD_CONFIG = ModelConfig(input=WordInput(words=len(WORDS)), lstm=LSTM)
 
 
@@ -34,7 +51,7 @@ def bilm(config: ModelConfig = CONFIG, seed: int = 0, dtype: torch.dtype = torch
 
 
 def softmax(config: ModelConfig = CONFIG, seed: int = 1) -> Softmax:
-    head = Softmax(len(WORDS), config.lstm.projection).requires_grad_(False)
+    head = Softmax(len(WORDS), config.projection).requires_grad_(False)
     for tensor in head.state_dict().values():
         tensor.copy_(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(seed)))
     return head
@@ -44,7 +61,9 @@ def saved(config: ModelConfig = CONFIG, **fields: Any) -> SavedModel:
     """With a vocabulary, a softmax and a warm state of its own, unless told otherwise."""
     module, words = bilm(config), Vocabulary(WORDS)
     given = {"vocabulary": words, "read_softmax": partial(softmax, config), "start": None} | fields
-    if not isinstance(config.input, CodePointInput):  # its alphabet does not know the sentences of the warm-up
+    if config.has_state and not isinstance(
+        config.input, CodePointInput
+    ):  # its alphabet does not know the sentences of the warm-up
         given = {**given, "start": plain.warm_state(module, word_ids(config, words))} | fields
     return SavedModel(module, "tiny", **given)
 

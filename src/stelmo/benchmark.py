@@ -43,7 +43,7 @@ def random_model(size: str, precision: Precision = "float32") -> Model:
     cells, projection, highways = SIZES[size]
     config = ModelConfig(
         input=CharInput(embedding=16, filters=FILTERS, highways=highways),
-        lstm=LstmConfig(cells=cells, projection=projection, cell_clip=3.0, projection_clip=3.0),
+        encoder=LstmConfig(cells=cells, projection=projection, cell_clip=3.0, projection_clip=3.0),
     )
     saved = SavedModel(BiLM(config).reset(0).requires_grad_(False), "random")
     return Model(saved, LoadSettings(state="fresh", precision=precision))

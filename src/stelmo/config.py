@@ -4,15 +4,24 @@
 `TrainSettings` is how one is trained; `TaskSettings` and `ElmoSettings` are how a task learns, and what of ELMo.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from stelmo.errors import ConfigError, StelmoError
 
 Positive = Annotated[int, Field(gt=0, le=2**31 - 1)]
 Clip = Annotated[float, Field(gt=0, le=1e38, allow_inf_nan=False)]  # float32 holds it
+Epsilon = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 StatePolicy = Literal["fresh", "warm", "carry"]
 Precision = Literal["float32", "float64", "int8", "bfloat16", "float16"]
@@ -49,11 +58,23 @@ class CharInput(Convolution):
 
     kind: Literal["chars"] = "chars"
     max_characters: int = Field(50, ge=3, le=10_000, description="ids a word, its two markers included")
+    projection: Literal["after_highways", "after_convolution"] | None = Field(
+        None, description="where the projection is; unset: after the highways, and left out where it would be square"
+    )
+    layer_norm: Epsilon | None = Field(
+        None, description="epsilon of a layer norm behind everything, added to the standard deviation; unset: no norm"
+    )
 
     @model_validator(mode="after")
     def _filters_fit_in_a_word(self) -> "CharInput":
         self.refuse_filters_wider_than(self.max_characters)
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Files of models without these two do not name them."""
+        unset = {name for name in ("projection", "layer_norm") if getattr(self, name) is None}
+        return {name: value for name, value in dump(self).items() if name not in unset}
 
 
 class WordInput(Settings):
@@ -95,6 +116,9 @@ class CodePointInput(Settings):
 
 
 class LstmConfig(Settings):
+    """ELMo's encoder: it reads word by word and carries a state."""
+
+    kind: Literal["lstm"] = "lstm"
     cells: Positive = Field(description="cells of each LSTM")
     projection: Positive = Field(description="width of its output; equal to cells: no projection")
     layers: Positive = Field(2, description="LSTM layers of each direction")
@@ -103,21 +127,126 @@ class LstmConfig(Settings):
     skip: bool = Field(True, description="from layer 2 on, a layer's input is added to its output")
 
 
+class TransformerConfig(Settings):
+    """Attention to all words before, or behind; pre-norm, a final norm over the last layer, sinusoidal positions."""
+
+    kind: Literal["transformer"] = "transformer"
+    width: Positive = Field(description="width of a word's vector in one direction")
+    hidden: Positive = Field(description="inner width of the feed-forward networks")
+    layers: Positive = Field(6, description="layers of each direction")
+    heads: Positive = Field(8, description="attention heads; they share the width equally")
+    epsilon: Epsilon = Field(1e-6, description="of the layer norms, added to the standard deviation")
+    positions: Positive = Field(5000, description="rows of the stored position table; longer sentences continue it")
+
+    @property
+    def projection(self) -> int:
+        return self.width
+
+    @model_validator(mode="after")
+    def _heads_share_the_width(self) -> "TransformerConfig":
+        if self.width % self.heads or self.width % 2:
+            raise ValueError(f"a width of {self.width} for {self.heads} heads; they share an even number equally")
+        return self
+
+
+# Width, outputs and, where the width is 2, the dilation of a convolution over words
+WordConvolution = tuple[Positive, Positive] | tuple[Positive, Positive, Positive]
+
+
+class GatedCnnConfig(Settings):
+    """Residual blocks of gated convolutions over the words before, or behind."""
+
+    kind: Literal["gated-cnn"] = "gated-cnn"
+    width: Positive = Field(description="width of a word's vector in one direction")
+    blocks: tuple[tuple[WordConvolution, ...], ...] = Field(
+        min_length=1, description="the convolutions of each block, (width, outputs) or (2, outputs, dilation)"
+    )
+
+    @property
+    def projection(self) -> int:
+        return self.width
+
+    @property
+    def layers(self) -> int:
+        return len(self.blocks)
+
+    @property
+    def sees(self) -> int:
+        """Words that a vector of the last layer depends on in one direction, its own included."""
+        return 1 + sum((conv[0] - 1) * dilation_of(conv) for block in self.blocks for conv in block)
+
+    @model_validator(mode="after")
+    def _blocks_fit(self) -> "GatedCnnConfig":
+        for number, block in enumerate(self.blocks, 1):
+            if not block or block[-1][1] != self.width:
+                found = f"{block[-1][1]} outputs" if block else "no convolution"
+                raise ValueError(f"block {number} ends in {found}; a block ends in as many as the width, {self.width}")
+            for conv in block:
+                if len(conv) == 3 and conv[0] != 2:
+                    raise ValueError(f"block {number}: a dilated convolution of width {conv[0]}; expected width 2")
+        return self
+
+
+def dilation_of(conv: WordConvolution) -> int:
+    return conv[2] if len(conv) == 3 else 1
+
+
+EncoderConfig = LstmConfig | TransformerConfig | GatedCnnConfig
+
+
 class ModelConfig(Settings):
-    """The architecture of a biLM: what makes two weight files interchangeable."""
+    """The architecture of a biLM: what makes two weight files interchangeable.
+
+    In files and settings an LSTM is named by its key, "lstm"; the other encoders are "encoder" with their kind.
+    """
 
     input: CharInput | WordInput | CodePointInput = Field(discriminator="kind")
-    lstm: LstmConfig
+    encoder: EncoderConfig = Field(discriminator="kind")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_by_its_key(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or "lstm" not in values:
+            return values
+        if "encoder" in values:
+            raise ValueError("both lstm and encoder; a model has one of them")
+        lstm = values["lstm"]
+        rest = {name: value for name, value in values.items() if name != "lstm"}
+        return {**rest, "encoder": {**lstm, "kind": "lstm"} if isinstance(lstm, Mapping) else lstm}
+
+    @model_serializer(mode="wrap")
+    def _with_its_key(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = dump(self)
+        if isinstance(self.encoder, LstmConfig) and "encoder" in values:
+            lstm = values.pop("encoder")
+            values["lstm"] = {name: value for name, value in lstm.items() if name != "kind"}
+        return values
+
+    @property
+    def lstm(self) -> LstmConfig:
+        """The encoder, for code that only LSTMs reach."""
+        assert isinstance(self.encoder, LstmConfig)
+        return self.encoder
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the encoder carries a state from word to word; if not, every sentence starts fresh."""
+        return isinstance(self.encoder, LstmConfig)
+
+    @property
+    def projection(self) -> int:
+        """Numbers in a word's vector of one direction: P."""
+        return self.encoder.projection
 
     @property
     def depth(self) -> int:
         """Layers a word has, the token layer included."""
-        return self.lstm.layers + 1
+        return self.encoder.layers + 1
 
     @property
     def width(self) -> int:
         """Numbers in a word's vector: both directions."""
-        return 2 * self.lstm.projection
+        return 2 * self.projection
 
 
 class LoadSettings(Settings):
@@ -225,10 +354,19 @@ class TrainSettings(Settings):
     lr: float = Field(0.003, gt=0, allow_inf_nan=False, description="peak learning rate")
     matrix_lr: float = Field(0.01, gt=0, allow_inf_nan=False, description="peak learning rate of Muon's matrices")
     accumulator: float = Field(1.0, ge=0, allow_inf_nan=False, description="what Adagrad's sums of squares start at")
-    weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False, description="of AdamW")
-    warmup: float = Field(0.0, ge=0, description="steps until the height; below 1: a share of the budget")
-    decay: Literal["none", "linear", "cosine"] = Field("none", description="from the height to zero at the end")
-    dropout: Share = Field(0.1, description="at the input of every LSTM layer and before the softmax")
+    weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False, description="of AdamW, and of Muon's matrices")
+    warmup: float = Field(0.0, ge=0, description="steps until the peak; below 1: a share of the budget")
+    decay: Literal["none", "linear", "cosine"] = Field("none", description="from the peak to zero at the end")
+    average: Share | None = Field(
+        None,
+        description="validate and keep an average of the weights over about 1/(1 - average) steps, such as 0.999; "
+        "the weights in training do not change",
+    )
+    dropout: Share = Field(
+        0.1,
+        description="before the softmax and at the input of every LSTM layer or gated block; in a Transformer, of its "
+        "input, its sublayers and inside the feed-forward networks",
+    )
     batch: Positive = Field(64, description="rows of all processes together")
     unroll: Positive = Field(20, description="words of a row in a step")
     negatives: Annotated[int, Field(ge=0)] | Literal["all"] = Field(
@@ -353,9 +491,16 @@ def parse(kind: type[AnySettings], values: Any, where: str, error: type[StelmoEr
         return kind.model_validate(values)
     except ValidationError as problem:
         first = problem.errors()[0]
-        name = ".".join(str(part) for part in first["loc"] if part not in ("chars", "words", "codepoints"))
+        name = ".".join(_named(first["loc"]))
         found = "" if first["type"] == "missing" else f" (found {_short(first['input'])})"
         raise error(f"{where}: {name + ': ' if name else ''}{first['msg']}{found}") from None
+
+
+def _named(places: Sequence[object]) -> list[str]:
+    """Where a setting is, as files and settings name it: without kinds, and with an LSTM by its own key."""
+    kinds = ("chars", "words", "codepoints", "transformer", "gated-cnn")
+    names = [str(place) for place in places if place not in kinds]
+    return names[1:] if names[:2] == ["encoder", "lstm"] else names
 
 
 def choose(name: str, value: object, choices: Sequence[object]) -> None:

@@ -215,7 +215,7 @@ def directions_exchanged(monkeypatch, model):
 
 def no_residual(monkeypatch, model):
     lstm = model.config.lstm.model_copy(update={"skip": False})
-    model.bilm.config = model.config.model_copy(update={"lstm": lstm})
+    model.bilm.config = model.config.model_copy(update={"encoder": lstm})
 
 
 def residual_at_the_first_layer_too(monkeypatch, model):

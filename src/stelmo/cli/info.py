@@ -10,6 +10,7 @@ import typer
 from stelmo.errors import DataError, ModelError
 
 if TYPE_CHECKING:
+    from stelmo.config import EncoderConfig
     from stelmo.store.saved import SavedModel
 
 EXAMPLE = "Example: `stelmo info elmo_weights.hdf5`"
@@ -52,23 +53,34 @@ def describe(path: Path) -> Lines:
 def _describe_model(saved: "SavedModel") -> Lines:
     from stelmo.store.saved import describe_input
 
-    config, lstm = saved.config, saved.config.lstm
+    config = saved.config
     parameters = sum(parameter.numel() for parameter in saved.bilm.parameters())
-    clips = [f"cell {lstm.cell_clip:g}"] if lstm.cell_clip else []
-    clips += [f"projection {lstm.projection_clip:g}"] if lstm.projection_clip else []
+    start = "fresh (zeros): no warm state of its own" if saved.start is None else "warm: its own, stored"
+    if not config.has_state:
+        start = "none: it carries no state from word to word"
     return [
         ("format", saved.format),
         ("numbers", str(saved.dtype).removeprefix("torch.")),
         ("parameters", f"{parameters:,} (without softmax)"),
         ("input", describe_input(config.input)),
-        ("LSTM", f"{lstm.layers} layers of {lstm.cells} cells, projection {lstm.projection}, each direction"),
-        ("clips", ", ".join(clips) or "none"),
-        ("skip", "yes" if lstm.skip else "no"),
+        *_encoder_lines(config.encoder),
         ("output", f"{config.depth} layers of {config.width} numbers per word"),
         ("vocabulary", "none" if saved.vocabulary is None else f"{len(saved.vocabulary):,} words"),
         ("softmax", "no" if saved.read_softmax is None else "yes"),
-        ("start state", "fresh (zeros): no warm state of its own" if saved.start is None else "warm: its own, stored"),
+        ("start state", start),
     ]
+
+
+def _encoder_lines(encoder: "EncoderConfig") -> Lines:
+    from stelmo.config import LstmConfig
+    from stelmo.store.saved import describe_encoder
+
+    if not isinstance(encoder, LstmConfig):
+        return [describe_encoder(encoder)]
+    clips = [f"cell {encoder.cell_clip:g}"] if encoder.cell_clip else []
+    clips += [f"projection {encoder.projection_clip:g}"] if encoder.projection_clip else []
+    size = f"{encoder.layers} layers of {encoder.cells} cells, projection {encoder.projection}, each direction"
+    return [("LSTM", size), ("clips", ", ".join(clips) or "none"), ("skip", "yes" if encoder.skip else "no")]
 
 
 def _hdf5_vectors(path: Path) -> Lines:

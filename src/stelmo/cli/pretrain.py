@@ -34,7 +34,12 @@ def _settings() -> str:
 
 
 def pretrain(
-    preset: Annotated[str, typer.Argument(help="tiny, laptop, small, medium or original (the paper's).")],
+    preset: Annotated[
+        str,
+        typer.Argument(
+            help="tiny, laptop, laptop-transformer, laptop-gated-cnn, small, medium or original (the paper's)."
+        ),
+    ],
     data: Annotated[Path, typer.Option(help="Corpus folder made by `stelmo prepare`.")],
     to: Annotated[Path, typer.Option(help="Output folder of the run; the same command again resumes it.")],
     settings: Annotated[Path | None, typer.Option(help="TOML file of settings that override the preset.")] = None,

@@ -148,7 +148,7 @@ def dump_token_embeddings(vocab_file: str | Path, options_file: File, weight_fil
     """A vocabulary → HDF5: the token layer of every word, in the order of its lines, in the dataset "embedding"."""
     model = loaded(weight_file, options_file)
     words = read_vocabulary(Path(vocab_file)).words
-    shape = vectors.Shape(model.config.lstm.projection, None, True, "float32")
+    shape = vectors.Shape(model.config.projection, None, True, "float32")
     about = {"forget_sentences": True, "use_sentence_keys": True}
     with (
         atomic.new_file(Path(outfile), overwrite=True) as draft,

@@ -190,14 +190,14 @@ class _ElmoCharacterEncoder(nn.Module):
         model = loaded(weight_file, options_file)
         self._bilm = (model.bilm,)  # a tuple: only the encoder's parameters are this module's
         self.encoder = model.bilm.encoder.requires_grad_(requires_grad)
-        self.output_dim = model.config.lstm.projection
+        self.output_dim = model.config.projection
 
     @classmethod
     def of(cls, bilm: BiLM) -> "_ElmoCharacterEncoder":
         """Around a biLM, sharing its weights."""
         made = cls.__new__(cls)
         nn.Module.__init__(made)
-        made._bilm, made.encoder, made.output_dim = (bilm,), bilm.encoder, bilm.config.lstm.projection
+        made._bilm, made.encoder, made.output_dim = (bilm,), bilm.encoder, bilm.config.projection
         return made
 
     def get_output_dim(self) -> int:

@@ -71,6 +71,10 @@ class Window(NamedTuple):
 
     inputs_2TB: Ints
     targets_2TB: Ints
+    places_2TB: Ints  # of the inputs in their sentences: <S> has 0, </S> of n words n + 1
+
+    def of_rows(self, rows: slice) -> "Window":
+        return Window(*(part_2TB[:, :, rows] for part_2TB in self))
 
 
 class Streams:
@@ -157,6 +161,18 @@ def held_out(sentences: Sentences, *, rows: int, steps: int) -> Iterator[tuple[W
         finished_B, offsets_B = finished_B + cells.finished_B, cells.offset_B
 
 
+def whole(sentences: Sentences, steps: int) -> Iterator[Window]:
+    """All sentences once, uncut: windows of one row and about so many steps, at least one sentence each."""
+    first = 0
+    while first < len(sentences):
+        starts_K, lengths_K = sentences.spans(np.arange(first, min(first + steps // 2 + 1, len(sentences))))
+        count = max(1, int(np.searchsorted(np.cumsum(lengths_K + 1), steps, "right")))
+        starts_1K, lengths_1K = starts_K[None, :count], lengths_K[None, :count]
+        cells = _cells(lengths_1K, np.zeros(1, np.int64), int((lengths_1K + 1).sum()))
+        yield _window(sentences, starts_1K, lengths_1K, cells)
+        first += count
+
+
 class _Cells(NamedTuple):
     """For each cell of a window, the sentence (of K) and the step in it; and where the next window begins."""
 
@@ -194,7 +210,7 @@ def _window(sentences: Sentences, starts_BK: Ints, lengths_BK: Ints, cells: _Cel
     )
     inputs_2TB = np.stack((np.where(first, BEGIN, words_4TB[0]), np.where(first, END, words_4TB[1])))
     targets_2TB = np.stack((np.where(last, END, words_4TB[2]), np.where(last, BEGIN, words_4TB[3])))
-    return Window(inputs_2TB, targets_2TB)
+    return Window(inputs_2TB, targets_2TB, np.stack((step_TB, length_TB + 1 - step_TB)))
 
 
 def _spans(sentences: Sentences, numbers_BK: Ints) -> tuple[Ints, Ints]:

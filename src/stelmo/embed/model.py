@@ -17,7 +17,7 @@ from torch import Tensor
 
 from stelmo.config import Dtype, Layer, LoadSettings, ModelConfig, StatePolicy, choose
 from stelmo.engine import devices, plain
-from stelmo.engine.engine import Engine
+from stelmo.engine.engine import Engine, refuse_state
 from stelmo.engine.inputs import Sentences as Sentences
 from stelmo.engine.inputs import checked
 from stelmo.engine.planning import Plan
@@ -48,6 +48,9 @@ class Model:
         if not self._state_was_chosen and saved.start is None:
             # Unasked, a model of another language or of proteins is not warmed up with English sentences.
             self.settings = self.settings.model_copy(update={"state": "fresh"})
+        refuse_state(saved.config, self.settings.state)
+        if self.settings.precision == "int8" and not saved.config.has_state:
+            raise ConfigError(f"precision: int8 is for LSTMs; a {saved.config.encoder.kind} computes in float32")
         if self.settings.threads is not None:
             torch.set_num_threads(self.settings.threads)
         self.stored_dtype = str(saved.dtype).removeprefix("torch.")

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from stelmo.config import STATES, LoadSettings, StatePolicy, choose
+from stelmo.config import STATES, LoadSettings, ModelConfig, StatePolicy, choose
 from stelmo.engine import plain, planning
 from stelmo.engine.devices import arrangement
+from stelmo.engine.end_to_end import EndToEnd
 from stelmo.engine.inputs import Sentences, checked
 from stelmo.engine.packed import Packed
 from stelmo.engine.plain import Plain
-from stelmo.errors import DataError
+from stelmo.errors import ConfigError, DataError
 from stelmo.model import state as states
 from stelmo.model.bilm import BiLM
 from stelmo.model.state import State
@@ -25,7 +26,7 @@ Kept = TypeVar("Kept")
 
 
 class Engine:
-    """Runs a biLM: packed on the CPU, by the modules themselves on other devices.
+    """Runs a biLM: on the CPU LSTMs packed and other encoders end to end, by the modules themselves on other devices.
 
     The packed copy of the weights is made when it is first needed, and again when the parameters have changed.
     """
@@ -37,7 +38,7 @@ class Engine:
         self.plan = planning.plan(bilm.config, sum(map(Tensor.numel, bilm.parameters())), self.settings)
         self.own_warm_state = warm
         self._borrowed: State | None = None  # the warm state of a model without its own, from a few English sentences
-        self._packed: Packed | None = None
+        self._packed: Packed | EndToEnd | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the packed weights, which are made again from the biLM."""
@@ -56,11 +57,12 @@ class Engine:
 
         Every sentence starts from `state`, a policy or a state of one row. With `rows`, or under the policy carry,
         sentences are computed in input order, `rows` at a time, and each row of a batch starts where the same row of
-        the batch before it ended. With `rows` and `markers`, `keep` gets <S> and </S>, too: (L+1, T+2, 2P).
+        the batch before it ended. With `markers`, `keep` gets <S> and </S>, too: (L+1, T+2, 2P).
         """
         found = checked(sentences)
         start = self.settings.state if state is None else state
         if start == "carry":
+            refuse_state(self.bilm.config, start)
             start, rows = self.bilm.zero_state(0), rows or self.settings.batch_rows
         elif not isinstance(start, State):
             start = self.start_state(start)
@@ -74,7 +76,7 @@ class Engine:
             for positions in batches:
                 batch = [found[position] for position in positions]
                 if rows is None:
-                    layers, _ = compute.run(batch, start)
+                    layers, _ = compute.run(batch, start.expand(len(batch)) if markers else start, whole=markers)
                 else:
                     start = states.grow(start, len(batch))
                     layers, end = compute.run(batch, start.take(len(batch)), whole=True)
@@ -84,11 +86,15 @@ class Engine:
                 del layers  # before the next batch is computed
         return [kept[position] for position in range(len(found))], start
 
-    def compute(self) -> Packed | Plain:
+    def compute(self) -> Packed | EndToEnd | Plain:
         """What computes a batch on the device where the biLM is now."""
         if self.bilm.encoder.table.device.type != "cpu":
             return Plain(self.bilm, self.word_ids, self.settings.precision)
-        if self._packed is None or self._packed.is_stale(self.bilm):
+        if self._packed is not None and not self._packed.is_stale(self.bilm):
+            return self._packed
+        if self.bilm.context is not None:
+            self._packed = EndToEnd(self.bilm, self.word_ids, self.plan.words)
+        else:
             arrange = arrangement(self.settings.precision)
             self._packed = Packed(self.bilm, self.word_ids, self.plan.words, arrange)
         return self._packed
@@ -101,6 +107,7 @@ class Engine:
     def start_state(self, policy: StatePolicy) -> State:
         """The row that every sentence starts from: zeros, or the model's fixed warm state."""
         choose("state", policy, STATES)
+        refuse_state(self.bilm.config, policy)
         if policy != "warm":
             return self.bilm.zero_state()
         if self.own_warm_state is not None:
@@ -111,7 +118,17 @@ class Engine:
 
     def warm_up(self, sentences: Sentences) -> None:
         """Make the state after these sentences the warm state."""
+        refuse_state(self.bilm.config, "warm")
         found = checked(sentences)
         if not found:
             raise DataError("warm_up: no sentences; expected a few of the kind the model was trained on")
         self.own_warm_state = plain.warm_state(self.bilm, self.word_ids, found)
+
+
+def refuse_state(config: ModelConfig, policy: StatePolicy) -> None:
+    """Refuse a start state where the encoder carries none."""
+    if policy != "fresh" and not config.has_state:
+        raise ConfigError(
+            f"state: {policy!r} is for LSTMs; a {config.encoder.kind} carries no state, so every sentence starts "
+            "'fresh': leave the state out"
+        )

@@ -57,7 +57,7 @@ class Packed:
     def __init__(
         self, bilm: BiLM, ids_of: WordIds, words: int = WORDS_REMEMBERED, arrange: fast.Arrange = fast.Dense
     ) -> None:
-        self._made_from = _versions(bilm)
+        self._made_from = versions(bilm)
         self._config = bilm.config.lstm
         self._layers = [
             fast.pack([forward.weights, backward.weights], forward.clips, arrange=arrange)  # type: ignore[list-item, arg-type]
@@ -72,7 +72,7 @@ class Packed:
 
     def is_stale(self, bilm: BiLM) -> bool:
         """Whether the parameters have changed since they were copied."""
-        return self._made_from != _versions(bilm)
+        return self._made_from != versions(bilm)
 
     @torch.inference_mode()
     def run(self, sentences: Sequence[Words], start: State, whole: bool = False) -> tuple[list[Tensor], State]:
@@ -182,7 +182,7 @@ def _joined(x_NP: Tensor, outputs: list[Tensor], order: Steps) -> Tensor:
     return layers_LND
 
 
-def _versions(bilm: BiLM) -> list[tuple[int, int]]:
+def versions(bilm: BiLM) -> list[tuple[int, int]]:
     return [(parameter.data_ptr(), parameter._version) for parameter in bilm.parameters()]
 
 

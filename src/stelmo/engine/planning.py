@@ -6,7 +6,7 @@ What grows with a batch is counted; what does not (Python, torch, the weights) i
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from stelmo.config import LoadSettings, ModelConfig
+from stelmo.config import GatedCnnConfig, LoadSettings, LstmConfig, ModelConfig
 from stelmo.errors import ConfigError
 
 MB = 2**20
@@ -44,9 +44,14 @@ def plan(config: ModelConfig, parameters: int, settings: LoadSettings, block_tok
 
 def _sizes(config: ModelConfig) -> tuple[int, int, int]:
     """Numbers held for a token of a batch, for a remembered word, and for a token whose layers wait to be written."""
-    gates = 2 * 4 * config.lstm.cells  # of a word, in both directions
-    layers = config.depth * config.width
-    return gates + 3 * layers, config.lstm.projection, 2 * layers
+    encoder, layers = config.encoder, config.depth * config.width
+    if isinstance(encoder, LstmConfig):
+        inner = 2 * 4 * encoder.cells  # the gates of a word, in both directions
+    elif isinstance(encoder, GatedCnnConfig):  # the columns of the widest convolution, and its outputs
+        inner = 2 * max(conv[0] * encoder.width + 4 * conv[1] for block in encoder.blocks for conv in block)
+    else:  # queries, keys and values, padded and not; inner vectors are computed for a few words at a time
+        inner = 2 * 8 * encoder.width
+    return inner + 3 * layers, config.projection, 2 * layers
 
 
 def by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

@@ -1,5 +1,7 @@
 """An AllenNLP archive (model.tar.gz) or state (.th) → the ELMo inside a task's model, with its trained mixes.
 
+A language model of AllenNLP, whatever its encoder, is read by `allennlp_lm`.
+
 Knows AllenNLP's names and its PyTorch conventions, which differ from the published files:
 
               AllenNLP                              published
@@ -14,7 +16,8 @@ options.json that an archive may contain (fta/…options_file). AllenNLP always 
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -23,15 +26,16 @@ from torch import Tensor
 
 from stelmo.config import CharInput, ModelConfig, parse
 from stelmo.errors import ModelError
-from stelmo.formats import bilm
+from stelmo.formats import allennlp_lm, bilm
+from stelmo.formats.allennlp_tensors import StateTensors, below, char_encoder, published_gates
 from stelmo.formats.untrusted import archives, pickles
+from stelmo.model.softmax import Softmax
 from stelmo.ops.reference import FORGET_BIAS
-from stelmo.store.saved import Mix, SavedModel, check, filled_bilm, in_one_precision
-from stelmo.text import chars
+from stelmo.store.saved import Mix, SavedModel, filled_bilm
 
 ASSUMED = "clips and activation assumed as published"
 NORMED = "mixes trained over layer norm"
-WEIGHTS = ("weights.th", "best.th")
+WEIGHTS, VOCABULARY = ("weights.th", "best.th"), "vocabulary/tokens.txt"
 OWNER, ENCODER, STACK = "_elmo_lstm.", "_token_embedder.", "_elmo_lstm."  # the owner and the stack share a name
 DIRECTIONS = ("forward", "backward")
 TABLE = f"{ENCODER}_char_embedding_weights"
@@ -41,7 +45,7 @@ _PUBLISHED: dict[str, dict[str, Any]] = {
     "input": {"activation": "relu", "max_characters": 50},
     "lstm": {"cell_clip": 3.0, "projection_clip": 3.0, "skip": True},
 }
-_INVISIBLE = {"input": {"activation", "max_characters"}, "lstm": {"cell_clip", "projection_clip", "skip"}}
+_INVISIBLE = {"input": {"activation", "max_characters"}, "encoder": {"cell_clip", "projection_clip", "skip"}}
 
 
 def recognises(path: Path) -> bool:
@@ -55,6 +59,11 @@ def read(path: Path, options: Path | None = None, prefix: str = "") -> SavedMode
     """The ELMo in the state; of several different ones, that whose tensor names start with `prefix`."""
     with _opened(path) as files:
         state = pickles.read_state(_weights(files, path))
+        if allennlp_lm.recognises(state, prefix):
+            about, words = _one(files, "config.json"), _one(files, VOCABULARY)
+            saved = allennlp_lm.model(state, str(path), _format(path, []), about, words, prefix)
+            head = partial(_language_model_softmax, path, saved.config, prefix)
+            return replace(saved, read_softmax=head) if allennlp_lm.has_softmax(state, prefix) else saved
         found = [options] if options is not None else [file for name, file in files.items() if _is_options(name)]
         configs = [bilm.read_options(file) for file in found]
         normed = _has_layer_norm(files)
@@ -67,9 +76,15 @@ def read(path: Path, options: Path | None = None, prefix: str = "") -> SavedMode
     )
 
 
+def _language_model_softmax(path: Path, config: ModelConfig, prefix: str) -> Softmax:
+    """Read when it is first needed: it can be larger than the rest of the archive."""
+    with _opened(path) as files:
+        return allennlp_lm.softmax(pickles.read_state(_weights(files, path)), config, str(path), prefix)
+
+
 def tensors(state: Mapping[str, Tensor], config: ModelConfig, where: str) -> dict[str, Tensor]:
     """One biLM's tensors under AllenNLP's names (`_token_embedder.…`, `_elmo_lstm.…`) → under ours."""
-    return dict(_tensors(_Elmo("", state, {}, where), config))
+    return dict(_tensors(_Elmo("", state, where, {}), config))
 
 
 # The files
@@ -78,7 +93,7 @@ def tensors(state: Mapping[str, Tensor], config: ModelConfig, where: str) -> dic
 def _opened(path: Path) -> AbstractContextManager[dict[str, Path]]:
     """The needed files by their names in the archive."""
     if path.is_dir():
-        found = [file for file in (*path.iterdir(), *path.glob("fta/*")) if file.is_file()]
+        found = [file for file in (*path.iterdir(), *path.glob("fta/*"), path / VOCABULARY) if file.is_file()]
         names = {file.relative_to(path).as_posix(): file for file in found}
         return nullcontext({name: file for name, file in names.items() if _wanted(name)})
     return (
@@ -89,7 +104,13 @@ def _opened(path: Path) -> AbstractContextManager[dict[str, Path]]:
 
 
 def _wanted(name: str) -> bool:
-    return PurePosixPath(name).name in (*WEIGHTS, "config.json") or _is_options(name)
+    return PurePosixPath(name).name in (*WEIGHTS, "config.json") or _is_options(name) or name.endswith(VOCABULARY)
+
+
+def _one(files: Mapping[str, Path], end: str) -> Path | None:
+    """The file whose name ends so; of several, that of the topmost folder."""
+    found = sorted((name.count("/"), name) for name in files if f"/{name}".endswith(f"/{end}"))
+    return files[found[0][1]] if found else None
 
 
 def _is_options(name: str) -> bool:
@@ -124,35 +145,10 @@ def _format(path: Path, notes: list[str]) -> str:
 
 
 @dataclass(frozen=True)
-class _Elmo:
-    """The tensors of one biLM and of the mixes around it, by their names without the common start."""
+class _Elmo(StateTensors):
+    """The tensors of one biLM; `mixes` are those of the mixes around it."""
 
-    root: str
-    tensors: Mapping[str, Tensor]
     mixes: Mapping[str, Tensor]
-    path: str
-
-    def tensor(self, name: str, *shape: int) -> Tensor:
-        found = self._found(name)
-        if tuple(found.shape) != shape:
-            raise ModelError(f"{self._where(name)} has shape {tuple(found.shape)}; {shape} fits the other tensors")
-        check(found, shape, self._where(name))
-        return found
-
-    def shape(self, name: str, rank: int) -> tuple[int, ...]:
-        shape = tuple(self._found(name).shape)
-        if len(shape) != rank:
-            raise ModelError(f"{self._where(name)} has shape {shape}; expected {rank} dimensions")
-        return shape
-
-    def numbered(self, pattern: str) -> list[str]:
-        """The names of that pattern with 0, 1, 2, …, without gaps."""
-        head, tail = pattern.split("{}")
-        there = {name for name in (*self.tensors, *self.mixes) if name.startswith(head) and name.endswith(tail)}
-        names = [pattern.format(number) for number in range(len(there))]
-        if set(names) != there:
-            raise ModelError(f"{self._where(pattern)}: not numbered 0, 1, 2, …: {', '.join(sorted(there))}")
-        return names
 
     def same_weights(self, other: "_Elmo") -> bool:
         mine, theirs = self.tensors, other.tensors
@@ -160,14 +156,11 @@ class _Elmo:
             mine[name].dtype == theirs[name].dtype and torch.equal(mine[name], theirs[name]) for name in mine
         )
 
-    def _found(self, name: str) -> Tensor:
-        found = self.tensors.get(name, self.mixes.get(name))
-        if found is None:
-            raise ModelError(f"{self._where(name)} is missing; expected an ELMo as AllenNLP saves it")
-        return found
+    def names(self) -> Iterator[str]:
+        yield from (*self.tensors, *self.mixes)
 
-    def _where(self, name: str) -> str:
-        return f"{self.path}: tensor {self.root}{name}"
+    def found(self, name: str) -> Tensor:
+        return self.mixes[name] if name in self.mixes else super().found(name)
 
 
 def _elmos(state: Mapping[str, Tensor], prefix: str, path: str) -> list[_Elmo]:
@@ -184,16 +177,9 @@ def _elmos(state: Mapping[str, Tensor], prefix: str, path: str) -> list[_Elmo]:
 
 def _elmo(state: Mapping[str, Tensor], root: str, path: str) -> _Elmo:
     # Caches of word vectors, which AllenNLP may have saved as well, have other names.
-    own = _below(state, root, (ENCODER, STACK), path)
-    mixes = _below(state, root.removesuffix(OWNER), ("scalar_mix_",), path) if root.endswith(OWNER) else {}
-    return _Elmo(root, own, mixes, path)
-
-
-def _below(state: Mapping[str, Tensor], root: str, parts: tuple[str, ...], path: str) -> dict[str, Tensor]:
-    """The tensors whose names start with the root and one of the parts, in one precision; names without the root."""
-    begins = tuple(root + part for part in parts)
-    found = {name: tensor for name, tensor in state.items() if name.startswith(begins)}
-    return {name.removeprefix(root): tensor for name, tensor in in_one_precision(found, path).items()}
+    own = below(state, root, (ENCODER, STACK), path)
+    mixes = below(state, root.removesuffix(OWNER), ("scalar_mix_",), path) if root.endswith(OWNER) else {}
+    return _Elmo(root, own, path, mixes)
 
 
 def _mixes(elmos: list[_Elmo], depth: int) -> tuple[Mix, ...]:
@@ -264,48 +250,18 @@ def _shown(elmo: _Elmo) -> ModelConfig:
 
 def _tensors(elmo: _Elmo, config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
     assert isinstance(config.input, CharInput)
-    for name, tensor in _encoder(elmo, config.input, config.lstm.projection):
-        yield f"encoder.{name}", tensor
+    yield from char_encoder(elmo, TABLE, ENCODER, config.input, config.projection)
     for direction in DIRECTIONS:
         for layer in range(config.lstm.layers):
             for name, tensor in _cell(elmo, f"{STACK}{direction}_layer_{layer}", config):
                 yield f"lstm_{direction}.{layer}.{name}", tensor
 
 
-def _encoder(elmo: _Elmo, cnn: CharInput, projection: int) -> Iterator[tuple[str, Tensor]]:
-    yield "table", elmo.tensor(TABLE, chars.ROWS, cnn.embedding)
-    for number, (width, kernels) in enumerate(cnn.filters):
-        name = f"{ENCODER}char_conv_{number}"
-        kernel = elmo.tensor(f"{name}.weight", kernels, cnn.embedding, width)
-        yield f"kernels.{number}", kernel.permute(2, 1, 0).contiguous()
-        yield f"biases.{number}", elmo.tensor(f"{name}.bias", kernels)
-    for number in range(cnn.highways):
-        yield from _highway(elmo, number, cnn.width)
-    yield "projection", elmo.tensor(f"{ENCODER}_projection.weight", projection, cnn.width).T.contiguous()
-    yield "projection_bias", elmo.tensor(f"{ENCODER}_projection.bias", projection)
-
-
-def _highway(elmo: _Elmo, number: int, width: int) -> Iterator[tuple[str, Tensor]]:
-    name = f"{ENCODER}_highways._layers.{number}"
-    transform, gate = elmo.tensor(f"{name}.weight", 2 * width, width).chunk(2)
-    transform_bias, gate_bias = elmo.tensor(f"{name}.bias", 2 * width).chunk(2)
-    yield f"highways.{number}.transform", transform.T.contiguous()
-    yield f"highways.{number}.transform_bias", transform_bias.clone()
-    yield f"highways.{number}.carry", -gate.T.contiguous()
-    yield f"highways.{number}.carry_bias", -gate_bias
-
-
 def _cell(elmo: _Elmo, name: str, config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
     cells, projection = config.lstm.cells, config.lstm.projection
     sides = [elmo.tensor(f"{name}.{side}_linearity.weight", 4 * cells, projection) for side in ("input", "state")]
-    yield "kernel", torch.cat([_published_gates(side).T for side in sides])
-    bias = _published_gates(elmo.tensor(f"{name}.state_linearity.bias", 4 * cells))
+    yield "kernel", torch.cat([published_gates(side).T for side in sides])
+    bias = published_gates(elmo.tensor(f"{name}.state_linearity.bias", 4 * cells))
     bias[2 * cells : 3 * cells] -= FORGET_BIAS
     yield "bias", bias
     yield "projection", elmo.tensor(f"{name}.state_projection.weight", projection, cells).T.contiguous()
-
-
-def _published_gates(stacked: Tensor) -> Tensor:
-    """i, f, j, o → i, j, f, o"""
-    i, f, j, o = stacked.chunk(4)
-    return torch.cat([i, j, f, o])

@@ -128,6 +128,7 @@ def _sized_by_vocabulary(config: ModelConfig, words: Vocabulary | None) -> Model
 
 
 def options_of(config: ModelConfig) -> dict[str, Any]:
+    reads = _published_input(config)
     lstm = config.lstm
     options: dict[str, Any] = {
         "lstm": {
@@ -139,7 +140,6 @@ def options_of(config: ModelConfig) -> dict[str, Any]:
             "use_skip_connections": lstm.skip,
         }
     }
-    reads = _published_input(config)
     if isinstance(reads, WordInput):
         return options | {"n_tokens_vocab": reads.words}
     return options | {
@@ -155,8 +155,18 @@ def options_of(config: ModelConfig) -> dict[str, Any]:
 
 
 def _published_input(config: ModelConfig) -> CharInput | WordInput:
-    if isinstance(config.input, CharInput | WordInput):
-        return config.input
+    if not config.has_state:
+        raise ConfigError(
+            f"the published layout holds LSTMs only, not a {config.encoder.kind}; save it as a stelmo folder or as ONNX"
+        )
+    reads = config.input
+    if isinstance(reads, CharInput) and (reads.projection is not None or reads.layer_norm is not None):
+        raise ConfigError(
+            "the published layout has no layer norm of words and no other place for their projection; "
+            "save the model as a stelmo folder"
+        )
+    if isinstance(reads, CharInput | WordInput):
+        return reads
     raise ConfigError("the published layout cannot hold a model that reads code points; save it as a stelmo folder")
 
 
@@ -175,9 +185,9 @@ def places(config: ModelConfig) -> Iterator[Place]:
     """A generator: options with a billion layers fail at the first one that is missing."""
     reads = _published_input(config)
     if isinstance(reads, WordInput):
-        yield Place("encoder.table", "embedding", (reads.words, config.lstm.projection))
+        yield Place("encoder.table", "embedding", (reads.words, config.projection))
     else:
-        yield from _char_places(reads, config.lstm.projection)
+        yield from _char_places(reads, config.projection)
     yield from _lstm_places(config)
 
 
@@ -197,7 +207,7 @@ def _char_places(cnn: CharInput, projection: int) -> Iterator[Place]:
 
 
 def _lstm_places(config: ModelConfig) -> Iterator[Place]:
-    cells, projection = config.lstm.cells, config.lstm.projection
+    cells, projection = config.lstm.cells, config.projection
     for number, direction in enumerate(DIRECTIONS):
         for layer in range(config.lstm.layers):
             cell = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
@@ -274,7 +284,7 @@ def _write_datasets(path: Path, tensors: Mapping[str, Tensor]) -> None:
 def read_softmax(path: Path, config: ModelConfig, words: Vocabulary | None) -> Softmax:
     rows = None if words is None else len(words)
     with hdf5.opened(path) as file:
-        weight = hdf5.read(file, "softmax/W", (rows, config.lstm.projection))
+        weight = hdf5.read(file, "softmax/W", (rows, config.projection))
         bias = hdf5.read(file, "softmax/b", (len(weight),))
     return filled_softmax(torch.from_numpy(weight), torch.from_numpy(bias), config, str(path))
 
@@ -285,6 +295,6 @@ def with_token_embeddings(saved: SavedModel, path: Path) -> SavedModel:
         raise ModelError(f"{path}: token embeddings are numbered by a vocabulary; name the vocabulary as well")
     config = saved.config.model_copy(update={"input": WordInput(words=len(saved.vocabulary))})
     with hdf5.opened(path) as file:
-        table = torch.from_numpy(hdf5.read(file, "embedding", (len(saved.vocabulary), config.lstm.projection)))
-    lstms = {name: tensor for name, tensor in saved.bilm.state_dict().items() if name.startswith("lstm")}
-    return replace(saved, bilm=filled_bilm(config, {"encoder.table": table} | lstms, str(path)))
+        table = torch.from_numpy(hdf5.read(file, "embedding", (len(saved.vocabulary), config.projection)))
+    rest = {name: tensor for name, tensor in saved.bilm.state_dict().items() if not name.startswith("encoder.")}
+    return replace(saved, bilm=filled_bilm(config, {"encoder.table": table} | rest, str(path)))

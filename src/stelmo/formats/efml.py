@@ -185,6 +185,10 @@ def _refuse_square(config: ModelConfig, where: str) -> None:
 
 
 def _refuse_foreign(config: ModelConfig) -> None:
+    if not config.has_state:
+        raise ConfigError(
+            f"an ELMoForManyLangs folder holds LSTMs, not a {config.encoder.kind}; choose a stelmo folder or ONNX"
+        )
     if not isinstance(config.input, CodePointInput):
         reads = "the bytes of words" if config.input.kind == "chars" else "word ids without a projection"
         raise ConfigError(

@@ -17,12 +17,14 @@ from torch import Tensor, nn
 from stelmo.config import CharInput, ModelConfig, choose, parse
 from stelmo.embed.model import Model
 from stelmo.engine import plain
-from stelmo.engine.engine import Engine
+from stelmo.engine.engine import Engine, refuse_state
 from stelmo.engine.inputs import checked, checked_ids
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.model.bilm import BiLM, ProjectedLstm
 from stelmo.model.encoder import CharEncoder
+from stelmo.model.gated_cnn import GatedCnn
 from stelmo.model.state import State
+from stelmo.model.transformer import Transformer
 from stelmo.store import folder
 from stelmo.text import chars, sentences
 from stelmo.text.ids import word_ids
@@ -68,7 +70,7 @@ class StelmoConfig(PretrainedConfig):
 
     @property
     def num_hidden_layers(self) -> int:
-        return self.architecture.lstm.layers
+        return self.architecture.depth - 1
 
 
 class StelmoModel(PreTrainedModel):
@@ -170,6 +172,7 @@ class StelmoModel(PreTrainedModel):
 
     def _start_row(self) -> State:
         own = self._has_start()
+        refuse_state(self.config.architecture, self.config.state or "fresh")
         if (self.config.state or ("warm" if own else "fresh")) == "fresh":
             return self.bilm.zero_state()
         if own:
@@ -180,11 +183,11 @@ class StelmoModel(PreTrainedModel):
         return self._borrowed
 
     def _has_start(self) -> bool:
-        return not bool(self.start.h.isnan().any())
+        return self.start.h.numel() > 0 and not bool(self.start.h.isnan().any())
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, CharEncoder | ProjectedLstm):
+        if isinstance(module, CharEncoder | ProjectedLstm | Transformer | GatedCnn):
             module.reset(torch.default_generator)
         elif isinstance(module, _Start):
             module.h.fill_(torch.nan)

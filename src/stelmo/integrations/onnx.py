@@ -12,22 +12,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import ModuleList
 
 from stelmo.config import CharInput, CodePointInput, ModelConfig, choose
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
 from stelmo.model.bilm import BiLM, ProjectedLstm
-from stelmo.model.encoder import CharEncoder, Highway
+from stelmo.model.encoder import CharEncoder, Highway, Norm
+from stelmo.model.gated_cnn import RESIDUAL, Block, GatedCnn, GatedConvolution
 from stelmo.model.stack import with_residual
 from stelmo.model.state import State
+from stelmo.model.transformer import Linear, Transformer, TransformerLayer, TransformerStack, position_rows
 from stelmo.ops.reference import FORGET_BIAS
 from stelmo.store import atomic
 from stelmo.text import chars
 
 INPUT, OUTPUT = "characters", "layers"
 OPSET, IR_VERSION = 18, 8  # of the end of 2022: old enough for every runtime in use
+POSITIONS = 5000  # rows of a Transformer's position table at least; a longer sentence cannot be read
+NEVER = -1e30  # added to the scores of words that must not be seen
 LARGEST = 2**31 - 2**20  # bytes of a protobuf message
 
 
@@ -124,8 +130,9 @@ def _layers(graph: _Graph, bilm: BiLM, start: State) -> str:
     lengths_B = graph("ReduceSum", graph("Cast", there_BT, to=whole_number), graph.constant([1]), keepdims=0)
     marked_B = graph("Add", lengths_B, graph.constant(2))
     x_SBP = _token_layer(graph, bilm, _with_markers(graph, bilm, lengths_B))
-    ahead = _direction(graph, bilm, 0, x_SBP, start)
-    behind = _direction(graph, bilm, 1, _reversed(graph, x_SBP, marked_B), start)
+    read_SBP = _placed(graph, bilm.context, x_SBP) if isinstance(bilm.context, Transformer) else x_SBP
+    ahead = _direction(graph, bilm, 0, read_SBP, start)
+    behind = _direction(graph, bilm, 1, _reversed(graph, read_SBP, marked_B), start)
     pairs = [(x_SBP, x_SBP), *((y, _reversed(graph, z, marked_B)) for y, z in zip(ahead, behind, strict=True))]
     layers = [graph("Unsqueeze", graph("Concat", *pair, axis=2), graph.constant([0])) for pair in pairs]
     layers_LSBD = graph("Concat", *layers, axis=0)
@@ -160,7 +167,7 @@ def _token_layer(graph: _Graph, bilm: BiLM, ids_SBC: str) -> str:
     ids_UC, _, word_N = graph.several("Unique", 3, graph("Flatten", ids_SBC, axis=2), axis=0)
     x_NP = graph("Gather", _words(graph, bilm, ids_UC), word_N)
     rows_SB = graph("Slice", graph("Shape", ids_SBC), graph.constant([0]), graph.constant([2]))
-    shape = graph("Concat", rows_SB, graph.constant([bilm.config.lstm.projection]), axis=0)
+    shape = graph("Concat", rows_SB, graph.constant([bilm.config.projection]), axis=0)
     return graph("Reshape", x_NP, shape)
 
 
@@ -174,12 +181,29 @@ def _words(graph: _Graph, bilm: BiLM, ids_UC: str) -> str:
         windows = graph("Conv", x_UEC, graph.constant(kernel.permute(2, 1, 0)), graph.constant(bias))
         strongest.append(graph("ReduceMax", windows, graph.constant([2]), keepdims=0))
     x_UF = graph({"relu": "Relu", "tanh": "Tanh"}[encoder.config.activation], graph("Concat", *strongest, axis=1))
+    if encoder.projected_first:
+        x_UF = _projected(graph, x_UF, encoder)
     for layer in encoder.highways:
         assert isinstance(layer, Highway)
         x_UF = _highway(graph, x_UF, layer)
+    x_UP = x_UF if encoder.projected_first else _projected(graph, x_UF, encoder)
+    return x_UP if encoder.norm is None else _norm(graph, x_UP, encoder.norm)
+
+
+def _projected(graph: _Graph, x_UF: str, encoder: CharEncoder) -> str:
     if encoder.projection is None or encoder.projection_bias is None:
         return x_UF
     return graph.linear(x_UF, encoder.projection, encoder.projection_bias)
+
+
+def _norm(graph: _Graph, x: str, norm: Norm) -> str:
+    """`ops.reference.norm`"""
+    centred = graph("Sub", x, graph("ReduceMean", x, graph.constant([-1])))
+    variance = graph("ReduceMean", graph("Mul", centred, centred), graph.constant([-1]))
+    deviation = graph("Add", graph("Sqrt", variance), graph.constant(norm.epsilon))
+    return graph(
+        "Add", graph("Mul", graph("Div", centred, deviation), graph.constant(norm.gain)), graph.constant(norm.shift)
+    )
 
 
 def _highway(graph: _Graph, x: str, weights: Highway) -> str:
@@ -191,12 +215,76 @@ def _highway(graph: _Graph, x: str, weights: Highway) -> str:
 
 def _direction(graph: _Graph, bilm: BiLM, side: int, x_SBP: str, start: State) -> list[str]:
     """One direction in its reading order → the output (S, B, P) of every layer; undefined past a row's end."""
+    if isinstance(bilm.context, Transformer):
+        return _transformer(graph, bilm.context.stacks[side], x_SBP)
+    if isinstance(bilm.context, GatedCnn):
+        return _gated_cnn(graph, bilm.context.stacks[side], x_SBP)
     outputs: list[str] = []
     for depth, layer in enumerate((bilm.lstm_forward, bilm.lstm_backward)[side]):
         assert isinstance(layer, ProjectedLstm)
         begin = State(start.h[side, depth], start.c[side, depth])
         y_SBP = _lstm(graph, layer, x_SBP, begin, f"{side}_{depth}_")
         x_SBP = with_residual(depth, y_SBP, x_SBP, bilm.config.lstm.skip, partial(graph, "Add"))
+        outputs.append(x_SBP)
+    return outputs
+
+
+def _placed(graph: _Graph, context: Transformer, x_SBP: str) -> str:
+    """Token vectors with their positions; a graph has a table of fixed length."""
+    rows, width = context.positions.shape
+    more = position_rows(rows, max(0, POSITIONS - rows), width).to(context.positions)
+    steps = graph("Slice", graph("Shape", x_SBP), graph.constant([0]), graph.constant([1]))
+    table = graph.constant(torch.cat([context.positions, more])[:, None])
+    return graph("Add", x_SBP, graph("Slice", table, graph.constant([0]), steps, graph.constant([0])))
+
+
+def _transformer(graph: _Graph, stack: TransformerStack, x_SBP: str) -> list[str]:
+    """`model.transformer.TransformerStack`; a step sees those up to itself."""
+    steps = graph("Gather", graph("Shape", x_SBP), graph.constant(0))
+    number_S = graph("Range", graph.constant(0), steps, graph.constant(1))
+    later_SS = graph("Less", graph("Unsqueeze", number_S, graph.constant([1])), number_S)
+    mask_SS = graph("Where", later_SS, graph.constant(NEVER), graph.constant(0.0))
+    outputs = []
+    for layer in stack.layers:
+        assert isinstance(layer, TransformerLayer)
+        x_SBP = graph("Add", x_SBP, _attention(graph, layer, x_SBP, mask_SS))
+        inner = graph("Relu", _linear(graph, _norm(graph, x_SBP, layer.hidden_norm), layer.hidden_in))
+        x_SBP = graph("Add", x_SBP, _linear(graph, inner, layer.hidden_out))
+        outputs.append(x_SBP)
+    return [*outputs[:-1], _norm(graph, outputs[-1], stack.norm)]
+
+
+def _attention(graph: _Graph, layer: TransformerLayer, x_SBP: str, mask_SS: str) -> str:
+    heads, width = layer.heads, layer.attention_out.weight.shape[0]
+    qkv = _linear(graph, _norm(graph, x_SBP, layer.attention_norm), layer.attention_in)
+    qkv = graph("Reshape", qkv, graph.constant([0, 0, 3, heads, width // heads]))
+    q, k, v = graph.several("Split", 3, graph("Transpose", qkv, perm=[2, 1, 3, 0, 4]), axis=0, num_outputs=3)
+    scores = graph("MatMul", q, graph("Transpose", k, perm=[0, 1, 2, 4, 3]))
+    scores = graph("Add", graph("Mul", scores, graph.constant((width // heads) ** -0.5)), mask_SS)
+    seen = graph("MatMul", graph("Softmax", scores, axis=-1), v)
+    seen = graph("Reshape", graph("Transpose", seen, perm=[3, 1, 0, 2, 4]), graph.constant([0, 0, width]))
+    return _linear(graph, seen, layer.attention_out)
+
+
+def _linear(graph: _Graph, x: str, layer: Linear) -> str:
+    return graph.linear(x, layer.weight.T, layer.bias)
+
+
+def _gated_cnn(graph: _Graph, stack: ModuleList, x_SBP: str) -> list[str]:
+    """`model.gated_cnn.Block`, one after another."""
+    outputs = []
+    for block in stack:
+        assert isinstance(block, Block)
+        u_BCS = graph("Transpose", x_SBP, perm=[1, 2, 0])
+        for conv in block.convolutions:
+            assert isinstance(conv, GatedConvolution)
+            kernel = graph.constant(conv.taps().flip(0).permute(2, 1, 0))  # the step itself in the last column
+            before = (len(conv.direction) - 1) * conv.dilation
+            both = graph("Conv", u_BCS, kernel, graph.constant(conv.bias), pads=[before, 0], dilations=[conv.dilation])
+            value, gate = graph.several("Split", 2, both, axis=1, num_outputs=2)
+            u_BCS = graph("Mul", value, graph("Sigmoid", gate))
+        both = graph("Add", graph("Transpose", u_BCS, perm=[2, 0, 1]), x_SBP)
+        x_SBP = graph("Mul", both, graph.constant(RESIDUAL))
         outputs.append(x_SBP)
     return outputs
 

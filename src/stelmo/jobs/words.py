@@ -41,7 +41,7 @@ def write_vocabulary(model: Model, path: str | Path, overwrite: bool = False) ->
         raise ModelError("the model has no vocabulary; give one (vocabulary=…), or a corpus")
     words = [word for word in model.vocabulary if word not in (BEGIN_SENTENCE, END_SENTENCE)]
     kept = [word for word in words if static.writable(word)]
-    width = model.config.lstm.projection
+    width = model.config.projection
     static.write(path, len(kept), width, _token_rows(model, kept), overwrite)
     return Written(len(kept), width, unwritable=len(words) - len(kept))
 

@@ -192,6 +192,9 @@ def _predicting(
     engine = model.engine
     policy = engine.settings.state if state is None else state
     choose("state", policy, ("fresh", "warm"))
+    if not engine.bilm.config.has_state:
+        yield from _whole(engine, sentences)
+        return
     first_1P, last_1P = _at_markers(engine, policy)
     lengths, width = [len(tokens) + 2 for tokens in sentences], first_1P.shape[1]
     for positions in planning.by_length(lengths, engine.plan.batch_tokens):
@@ -200,6 +203,17 @@ def _predicting(
         forward = [torch.cat([first_1P, top_TD[:, :width]]) for top_TD in tops]
         backward = [torch.cat([top_TD[:, width:], last_1P]) for top_TD in tops]
         yield positions, forward, backward
+
+
+def _whole(
+    engine: Engine, sentences: Sequence[Sequence[str]]
+) -> Iterator[tuple[list[int], list[Tensor], list[Tensor]]]:
+    """As `_predicting`, where the vector of a marker depends on the length of its sentence."""
+    lengths, width = [len(tokens) + 2 for tokens in sentences], engine.bilm.config.projection
+    for positions in planning.by_length(lengths, engine.plan.batch_tokens):
+        batch = [sentences[position] for position in positions]
+        tops, _ = engine.run(batch, lambda layers_LTD: layers_LTD[-1], "fresh", markers=True)
+        yield positions, [top_TD[:-1, :width] for top_TD in tops], [top_TD[1:, width:] for top_TD in tops]
 
 
 def _at_markers(engine: Engine, policy: StatePolicy) -> tuple[Tensor, Tensor]:

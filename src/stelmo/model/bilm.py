@@ -6,12 +6,15 @@ B sentences, T tokens (the sentence markers included), P projection, H cells, L 
 import torch
 from torch import Generator, Tensor, nn
 
-from stelmo.config import LstmConfig, ModelConfig
+from stelmo.config import EncoderConfig, LstmConfig, ModelConfig, TransformerConfig
 from stelmo.model import state as states
 from stelmo.model.encoder import encoder_of
+from stelmo.model.gated_cnn import GatedCnn
 from stelmo.model.stack import with_residual
 from stelmo.model.state import State
+from stelmo.model.transformer import Transformer
 from stelmo.ops import reference as ops
+from stelmo.ops.runs import Runs
 
 
 class ProjectedLstm(nn.Module):
@@ -39,28 +42,45 @@ class ProjectedLstm(nn.Module):
         return ops.lstm(x_BTP, lengths_B, self.weights, self.clips, h_BP, c_BH)
 
 
+def context_of(config: EncoderConfig) -> Transformer | GatedCnn | None:
+    """The encoder above the words, for the kinds without a state; an LSTM's layers belong to the biLM itself."""
+    if isinstance(config, LstmConfig):
+        return None
+    return Transformer(config) if isinstance(config, TransformerConfig) else GatedCnn(config)
+
+
 class BiLM(nn.Module):
-    """A word encoder and two independent stacks of LSTMs on top of it."""
+    """A word encoder and, on top of it, two independent stacks: of LSTMs, or those of `context`."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        projection, layers = config.lstm.projection, range(config.lstm.layers)
-        self.encoder = encoder_of(config.input, projection)
-        self.lstm_forward = nn.ModuleList(ProjectedLstm(config.lstm) for _ in layers)
-        self.lstm_backward = nn.ModuleList(ProjectedLstm(config.lstm) for _ in layers)
+        self.encoder = encoder_of(config.input, config.projection)
+        self.context = context_of(config.encoder)
+        if isinstance(config.encoder, LstmConfig):
+            layers = range(config.encoder.layers)
+            self.lstm_forward = nn.ModuleList(ProjectedLstm(config.encoder) for _ in layers)
+            self.lstm_backward = nn.ModuleList(ProjectedLstm(config.encoder) for _ in layers)
+
+    @property
+    def stacks(self) -> tuple[nn.Module, nn.Module]:
+        """What is above the words in each direction."""
+        return (self.lstm_forward, self.lstm_backward) if self.context is None else self.context.stacks
 
     def reset(self, seed: int) -> "BiLM":
         """Initial values for training, the same for the same seed."""
         generator = Generator().manual_seed(seed)
         self.encoder.reset(generator)
-        for cell in (*self.lstm_forward, *self.lstm_backward):
-            cell.reset(generator)
+        if self.context is not None:
+            self.context.reset(generator)
+        else:
+            for cell in (*self.lstm_forward, *self.lstm_backward):
+                cell.reset(generator)
         return self
 
     def zero_state(self, rows: int = 1) -> State:
-        table = self.encoder.table
-        return states.zeros(self.config.lstm, rows, table.device, table.dtype)
+        """The state of a fresh start; that of an encoder without one has no layers."""
+        return states.zeros(self.config.encoder, rows, self.encoder.table.device, self.encoder.table.dtype)
 
     def forward(self, x_BTP: Tensor, lengths_B: Tensor, state: State) -> tuple[Tensor, State]:
         """Token layer, lengths and start state (a row each) → layers (L+1, B, T, 2P) and the state at each row's end.
@@ -69,6 +89,8 @@ class BiLM(nn.Module):
         """
         inside_BT1 = torch.arange(x_BTP.shape[1], device=x_BTP.device)[None, :, None] < lengths_B[:, None, None]
         x_BTP = torch.where(inside_BT1, x_BTP, 0.0)
+        if self.context is not None:
+            return self._without_padding(self.context, x_BTP, inside_BT1[..., 0]), state
         forward = self._run(self.lstm_forward, x_BTP, lengths_B, State(state.h[0], state.c[0]))
         reversed_BTP = ops.reverse(x_BTP, lengths_B)
         backward = self._run(self.lstm_backward, reversed_BTP, lengths_B, State(state.h[1], state.c[1]))
@@ -77,6 +99,18 @@ class BiLM(nn.Module):
             layers.append(torch.cat([forward_BTP, ops.reverse(backward_BTP, lengths_B)], -1))
         ends = zip(forward[1], backward[1], strict=True)
         return torch.stack(layers), State(*(torch.stack(both) for both in ends))
+
+    def _without_padding(self, context: Transformer | GatedCnn, x_BTP: Tensor, inside_BT: Tensor) -> Tensor:
+        """All layers (L+1, B, T, 2P) of an encoder that reads words end to end."""
+        runs = Runs(inside_BT.sum(1).tolist(), device=x_BTP.device)
+        order_N, turned = runs.reversed()
+        x_NP = x_BTP[inside_BT]
+        forward, backward = context(0, x_NP, runs), context(1, x_NP[order_N], turned)
+        pairs = zip([x_NP, *forward], [x_NP, *(y_NP[order_N] for y_NP in backward)], strict=True)
+        layers_LND = torch.stack([torch.cat(pair, 1) for pair in pairs])
+        layers_LBTD = layers_LND.new_zeros(len(layers_LND), *inside_BT.shape, layers_LND.shape[2])
+        layers_LBTD[:, inside_BT] = layers_LND
+        return layers_LBTD
 
     def _run(self, cells: nn.ModuleList, x_BTP: Tensor, lengths_B: Tensor, start: State) -> tuple[list[Tensor], State]:
         """One direction, in reading order → the output of every layer, and the end state (L, B, ·)."""

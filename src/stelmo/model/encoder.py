@@ -16,6 +16,22 @@ from stelmo.text import chars
 CharCnn = Callable[[Tensor, Tensor, Sequence[Tensor], Sequence[Tensor], str], Tensor]
 
 
+class Norm(nn.Module):
+    """A layer norm over the features, with ε outside the root."""
+
+    def __init__(self, width: int, epsilon: float) -> None:
+        super().__init__()
+        self.gain, self.shift = nn.Parameter(torch.empty(width)), nn.Parameter(torch.empty(width))
+        self.epsilon = epsilon
+
+    def reset(self, generator: Generator) -> None:
+        nn.init.ones_(self.gain)
+        nn.init.zeros_(self.shift)
+
+    def forward(self, x_NP: Tensor) -> Tensor:
+        return ops.norm(x_NP, self.gain, self.shift, self.epsilon)
+
+
 class Highway(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -37,19 +53,25 @@ class Highway(nn.Module):
 
 
 class CharEncoder(nn.Module):
-    """Characters → convolution → highways → projection (left out where F = P)."""
+    """Characters → convolution → highways → projection (left out where F = P). `CharInput` may place the projection
+    before the highways, and a layer norm at the end."""
 
     def __init__(self, config: Convolution, projection: int, rows: int = chars.ROWS) -> None:
         super().__init__()
         self.config = config
         width = config.width
+        place = config.projection if isinstance(config, CharInput) else None
+        epsilon = config.layer_norm if isinstance(config, CharInput) else None
+        self.projected_first = place == "after_convolution"
         self.table = nn.Parameter(torch.empty(rows, config.embedding))
         self.kernels = nn.ParameterList(torch.empty(w, config.embedding, n) for w, n in config.filters)
         self.biases = nn.ParameterList(torch.empty(n) for _, n in config.filters)
-        self.highways = nn.ModuleList(Highway(width) for _ in range(config.highways))
-        projected = width != projection
+        highway_width = projection if self.projected_first else width
+        self.highways = nn.ModuleList(Highway(highway_width) for _ in range(config.highways))
+        projected = width != projection or place is not None
         self.projection = nn.Parameter(torch.empty(width, projection)) if projected else None
         self.projection_bias = nn.Parameter(torch.empty(projection)) if projected else None
+        self.norm = None if epsilon is None else Norm(projection, epsilon)
 
     @torch.no_grad()
     def reset(self, generator: Generator) -> None:
@@ -64,6 +86,8 @@ class CharEncoder(nn.Module):
         if self.projection is not None and self.projection_bias is not None:
             self.projection.normal_(0, self.config.width**-0.5, generator=generator)
             self.projection_bias.zero_()
+        if self.norm is not None:
+            self.norm.reset(generator)
 
     def _reset_kernel(self, kernel: Tensor, generator: Generator) -> None:
         if self.config.activation == "relu":
@@ -73,11 +97,18 @@ class CharEncoder(nn.Module):
 
     def forward(self, chars_NC: Tensor, char_cnn: CharCnn = ops.char_cnn) -> Tensor:
         x_NP = char_cnn(chars_NC, self.table, list(self.kernels), list(self.biases), self.config.activation)
+        if self.projected_first:
+            x_NP = self._project(x_NP)
         for layer in self.highways:
             x_NP = layer(x_NP)
+        if not self.projected_first:
+            x_NP = self._project(x_NP)
+        return x_NP if self.norm is None else self.norm(x_NP)
+
+    def _project(self, x_NF: Tensor) -> Tensor:
         if self.projection is None or self.projection_bias is None:
-            return x_NP
-        return x_NP @ self.projection + self.projection_bias
+            return x_NF
+        return x_NF @ self.projection + self.projection_bias
 
 
 class WordEncoder(nn.Module):

@@ -5,11 +5,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stelmo.config import LstmConfig
+from stelmo.config import EncoderConfig, LstmConfig
 
 
 class State(NamedTuple):
-    """h (2, L, B, P) and c (2, L, B, H): directions, layers, rows of the batch."""
+    """h (2, L, B, P) and c (2, L, B, H): directions, layers, rows of the batch.
+
+    Of an encoder that carries no state, L and H are 0: its states can be passed and returned, and hold nothing.
+    """
 
     h: Tensor
     c: Tensor
@@ -30,11 +33,11 @@ class State(NamedTuple):
         return State(self.h.to(device, dtype), self.c.to(device, dtype))
 
 
-def zeros(config: LstmConfig, rows: int, device: torch.device, dtype: torch.dtype) -> State:
-    shape = (2, config.layers, rows)
+def zeros(config: EncoderConfig, rows: int, device: torch.device, dtype: torch.dtype) -> State:
+    layers, cells = (config.layers, config.cells) if isinstance(config, LstmConfig) else (0, 0)
     return State(
-        torch.zeros(*shape, config.projection, device=device, dtype=dtype),
-        torch.zeros(*shape, config.cells, device=device, dtype=dtype),
+        torch.zeros(2, layers, rows, config.projection, device=device, dtype=dtype),
+        torch.zeros(2, layers, rows, cells, device=device, dtype=dtype),
     )
 
 

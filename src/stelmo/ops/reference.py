@@ -58,6 +58,15 @@ def highway(x_NF: Tensor, weights: HighwayWeights) -> Tensor:
     return gate * torch.relu(x_NF @ weights.transform_FF + weights.transform_bias_F) + (1 - gate) * x_NF
 
 
+def norm(x: Tensor, gain: Tensor, shift: Tensor, epsilon: float) -> Tensor:
+    """γ (x − mean) / (σ + ε) + β over the last axis; ε is outside the root, unlike in torch's LayerNorm."""
+    centred = x - x.mean(-1, keepdim=True)
+    # As a vector's length: its gradient is zero, not undefined, where all numbers are equal.
+    deviation = torch.linalg.vector_norm(centred, dim=-1, keepdim=True) * x.shape[-1] ** -0.5
+    normed: Tensor = centred / (deviation + epsilon) * gain + shift
+    return normed
+
+
 def clip(x: Tensor, limit: float | None) -> Tensor:
     return x if limit is None else x.clamp(-limit, limit)
 

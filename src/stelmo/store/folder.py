@@ -22,7 +22,7 @@ from stelmo.errors import ModelError
 from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
 from stelmo.store import atomic
-from stelmo.store.saved import Mix, SavedModel, check, describe_input, filled_bilm, filled_softmax
+from stelmo.store.saved import Mix, SavedModel, check, describe_encoder, describe_input, filled_bilm, filled_softmax
 from stelmo.text.codepoints import Alphabet
 from stelmo.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 
@@ -127,6 +127,8 @@ def _read_alphabet(path: Path, expected: int) -> Alphabet:
 def _start(tensors: Mapping[str, Tensor], config: ModelConfig, path: Path) -> State | None:
     if not set(START) <= set(tensors):
         return None
+    if not config.has_state:
+        raise ModelError(f"{path}: a start state, but the model's {config.encoder.kind} has none; the file is damaged")
     state = State(*(tensors[name] for name in START))
     for name, tensor, width in zip(START, state, (config.lstm.projection, config.lstm.cells), strict=True):
         check(tensor, (2, config.lstm.layers, 1, width), f"{path}: tensor {name}")
@@ -181,7 +183,8 @@ def write_safetensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 def model_card(saved: SavedModel) -> str:
     """The README.md of the folder."""
-    config, lstm = saved.config, saved.config.lstm
+    config, (kind, size) = saved.config, describe_encoder(saved.config.encoder)
+    start = "yes" if saved.start else "computed when first used" if config.has_state else "none: it carries no state"
     parameters = sum(parameter.numel() for parameter in saved.bilm.parameters())
     return f"""---
 library_name: stelmo
@@ -194,11 +197,11 @@ tags: [elmo, bilm, contextual-word-vectors]
 | reads | {describe_input(config.input)} |
 | layers | {config.depth}, the token layer included |
 | vector | {config.width} numbers a word |
-| LSTM | {lstm.cells} cells, projection {lstm.projection}, {lstm.layers} layers in each direction |
+| {kind} | {size} |
 | parameters | {parameters:,} without the softmax |
 | vocabulary | {"none" if saved.vocabulary is None else f"{len(saved.vocabulary):,} words"} |
 | language-model head | {"yes" if saved.read_softmax else "no"} |
-| start state for `warm` | {"yes" if saved.start else "computed when first used"} |
+| start state for `warm` | {start} |
 
 ```python
 import stelmo

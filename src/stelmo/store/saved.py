@@ -10,7 +10,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stelmo.config import CharInput, CodePointInput, Convolution, ModelConfig, WordInput
+from stelmo.config import (
+    CharInput,
+    CodePointInput,
+    Convolution,
+    EncoderConfig,
+    GatedCnnConfig,
+    LstmConfig,
+    ModelConfig,
+    WordInput,
+)
 from stelmo.errors import ModelError
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
@@ -131,7 +140,7 @@ def filled_bilm(config: ModelConfig, tensors: Mapping[str, Tensor], where: str) 
 def _refuse_missing_layers(config: ModelConfig, tensors: int, where: str) -> None:
     """Before a module is created for each layer: a damaged number may say billions."""
     reads = config.input.convolution if isinstance(config.input, CodePointInput) else config.input
-    layers = 2 * config.lstm.layers + (reads.highways if isinstance(reads, Convolution) else 0)
+    layers = 2 * config.encoder.layers + (reads.highways if isinstance(reads, Convolution) else 0)
     if layers > tensors:
         raise ModelError(
             f"{where}: {tensors} tensors for {layers:,} layers, so some are missing; "
@@ -167,7 +176,7 @@ def in_one_precision(tensors: Mapping[str, Tensor], where: str) -> dict[str, Ten
 
 def filled_softmax(weight: Tensor, bias: Tensor, config: ModelConfig, where: str) -> Softmax:
     """The softmax (V, P) and its bias (V,), for as many words V as the file has."""
-    check(weight, (len(weight), config.lstm.projection), f"{where}: softmax weight")
+    check(weight, (len(weight), config.projection), f"{where}: softmax weight")
     check(bias, (len(weight),), f"{where}: softmax bias")
     with torch.device("meta"):
         softmax = Softmax(*weight.shape)
@@ -200,4 +209,17 @@ def describe_input(reads: CharInput | WordInput | CodePointInput) -> str:
 
 def _filters(reads: Convolution) -> str:
     filters = " ".join(f"{width}×{count}" for width, count in reads.filters)
-    return f"filters {filters}; {reads.activation}; {reads.highways} highways"
+    first = isinstance(reads, CharInput) and reads.projection == "after_convolution"
+    normed = isinstance(reads, CharInput) and reads.layer_norm is not None
+    more = (", projection before them" if first else "") + ("; layer norm" if normed else "")
+    return f"filters {filters}; {reads.activation}; {reads.highways} highways{more}"
+
+
+def describe_encoder(encoder: EncoderConfig) -> tuple[str, str]:
+    """The name of what reads the words in context, and its size in words."""
+    each = f"{encoder.layers} layers in each direction"
+    if isinstance(encoder, LstmConfig):
+        return "LSTM", f"{encoder.cells} cells, projection {encoder.projection}, {each}"
+    if isinstance(encoder, GatedCnnConfig):
+        return "gated CNN", f"width {encoder.width}, {each}; a vector sees {encoder.sees - 1} words to each side"
+    return "Transformer", f"width {encoder.width}, inner width {encoder.hidden}, {encoder.heads} heads, {each}"

@@ -23,6 +23,7 @@ class Batch(NamedTuple):
     ids_U: Tensor  # (U, C), or as `WordIds` says
     index_2TB: Tensor  # rows of ids_U
     targets_2TB: Tensor  # numbers in the vocabulary
+    places_2TB: Tensor  # of the words in their sentences
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(*(part.to(device) for part in self))
@@ -51,6 +52,7 @@ class Batches:
             torch.from_numpy(self._ids(types_U)),
             torch.from_numpy(index.reshape(window.inputs_2TB.shape)),
             torch.from_numpy(self._targets_S[window.targets_2TB].astype(np.int64)),
+            torch.from_numpy(window.places_2TB),
         )
 
     def _ids(self, types_U: Ids) -> Ids:

@@ -1,9 +1,10 @@
-"""A model in training, one step after another. Knows no files, no clock and no schedule.
+"""A model in training, one step after another, and the average of its weights. Knows no files, clock or schedule.
 
 Everything random follows from (seed, step, rank), so there is no generator to store. R rows of all processes,
 n rows of the softmax in one process, m in all.
 """
 
+import copy
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.config import ModelConfig, TrainSettings
-from stelmo.corpus.windows import Sentences, Streams, Window
+from stelmo.corpus.windows import Sentences, Streams
 from stelmo.errors import ConfigError
 from stelmo.model.bilm import BiLM
+from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
 from stelmo.ops.losses import RowGradient, merge
 from stelmo.train.batches import Batches
@@ -28,6 +30,7 @@ from stelmo.train.step import StepBuffers, StepResult, step
 from stelmo.train.world import World, local_device
 
 FP16_SCALE = 1024.0  # keeps small gradients from vanishing in half precision
+AVERAGE_EVERY = 10  # steps; the average of every tenth step is as good, and costs next to nothing
 
 
 class Losses(NamedTuple):
@@ -62,6 +65,12 @@ class Learner:
         self._streams = self._reading(None)
         self._state = self.bilm.zero_state(len(self._rows))
         self._buffers = StepBuffers()
+        self._average = None if settings.average is None else RunningAverage(self.bilm, self.softmax, settings.average)
+
+    @property
+    def result(self) -> tuple[BiLM, Softmax]:
+        """What is validated and kept: the averaged weights if the settings ask for them, else the last ones."""
+        return (self.bilm, self.softmax) if self._average is None else (self._average.bilm, self._average.softmax)
 
     def _begin(self, start: Start) -> None:
         self.bilm.load_state_dict(start.bilm.state_dict())
@@ -78,7 +87,7 @@ class Learner:
         size, results = rows_here // settings.accumulate, []
         for part, first in enumerate(range(0, rows_here, size)):  # gradients add up in the biLM
             own = slice(first, first + size)
-            batch = self._batches(Window(*(types_2TB[:, :, own] for types_2TB in window))).to(self.device)
+            batch = self._batches(window.of_rows(own)).to(self.device)
             start = State(*(half[:, :, own] for half in self._state))
             with self._precision():
                 result = step(
@@ -113,6 +122,8 @@ class Learner:
         if norm > bound:
             torch._foreach_mul_(everything, bound / norm)
         self._optimizer.step(rows, lr, number)
+        if self._average is not None and number % AVERAGE_EVERY == 0:
+            self._average.update(self.bilm, self.softmax, number)
         return losses
 
     def tensors(self) -> dict[str, Tensor]:
@@ -125,11 +136,12 @@ class Learner:
             "optimizer": self._optimizer.tensors(),
             "state": state,
             "streams": {"position": position_R3},
+            "average": {} if self._average is None else self._average.tensors(),
         }
         return {f"{part}.{name}": tensor.cpu() for part, inner in named.items() for name, tensor in inner.items()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from what `tensors` gave, in a world of any size."""
+        """Resume from what `tensors` gave, in a world of any size."""
         self.bilm.load_state_dict(_under("bilm", tensors))
         self.softmax.load_state_dict(_under("softmax", tensors))
         self._optimizer.load(_under("optimizer", tensors))
@@ -137,6 +149,8 @@ class Learner:
         state = _under("state", tensors)
         self._state = State(*(state[name][:, :, own].to(self.device).clone() for name in "hc"))
         self._streams = self._reading(tensors["streams.position"][own].numpy())
+        if self._average is not None:
+            self._average.load(_under("average", tensors) or self._average.of(self.bilm, self.softmax))
 
     def _reading(self, position: NDArray[np.int64] | None) -> Streams:
         settings = self.settings
@@ -158,6 +172,36 @@ class Learner:
         if self.settings.precision not in halves:
             return nullcontext()
         return torch.autocast(self.device.type, halves[self.settings.precision])
+
+
+class RunningAverage:
+    """An exponential average of the weights: steps at a high learning rate scatter around it.
+
+    At the start it forgets faster, so that it does not contain the weights before training.
+    """
+
+    def __init__(self, bilm: BiLM, softmax: Softmax, decay: float) -> None:
+        self.bilm, self.softmax = copy.deepcopy(bilm).requires_grad_(False), copy.deepcopy(softmax)
+        self._decay = decay
+
+    @torch.no_grad()
+    def update(self, bilm: BiLM, softmax: Softmax, number: int) -> None:
+        """Include the weights after the step of that number, for `AVERAGE_EVERY` steps."""
+        decay = min(self._decay, (1 + number) / (10 + number)) ** AVERAGE_EVERY
+        found = self.of(bilm, softmax)
+        torch._foreach_lerp_(list(self.tensors().values()), list(found.values()), 1 - decay)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return self.of(self.bilm, self.softmax)
+
+    @staticmethod
+    def of(bilm: BiLM, softmax: Softmax) -> dict[str, Tensor]:
+        parts = {"bilm": bilm.state_dict(), "softmax": softmax.state_dict()}
+        return {f"{part}.{name}": tensor for part, inner in parts.items() for name, tensor in inner.items()}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        self.bilm.load_state_dict(_under("bilm", tensors))
+        self.softmax.load_state_dict(_under("softmax", tensors))
 
 
 def on_rows(part: RowGradient, rows_m: Tensor) -> RowGradient:

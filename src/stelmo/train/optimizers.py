@@ -4,7 +4,8 @@ A step touches few rows of the softmax (targets and negatives), so only those ar
 change the others anyway; Adam becomes lazy: its bias corrections follow the step of the whole run.
 
 Muon (Jordan et al. 2024) replaces Adam for the LSTMs' matrices: the momentum of a matrix is orthogonalised, so that
-every direction of the update has about the same size. All other parameters, the softmax included, keep Adam.
+every direction of the update has about the same size. Such updates never become small, so the matrices decay by
+`weight_decay`: without it they grow until training diverges. All other parameters, the softmax included, keep Adam.
 
 V words of the vocabulary, n rows of a step, P projection, H cells, N matrices, R × C their shape.
 """
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from stelmo.config import TrainSettings
+from stelmo.errors import ConfigError
 from stelmo.model.softmax import Softmax
 from stelmo.ops.losses import RowGradient
 
@@ -32,9 +34,11 @@ class Optimizer:
     def __init__(self, bilm: nn.Module, softmax: Softmax, settings: TrainSettings) -> None:
         named = dict(bilm.named_parameters())
         muon = {name: p for name, p in named.items() if settings.optimizer == "muon" and is_lstm_matrix(name)}
+        if settings.optimizer == "muon" and not muon:
+            raise ConfigError("optimizer: muon is for the matrices of LSTMs; choose adam or adamw for this encoder")
         self._names = {parameter: name for name, parameter in named.items() if name not in muon}
         self._dense = _dense(list(self._names), settings)
-        self._muon = Muon(muon)
+        self._muon = Muon(muon, settings.weight_decay)
         self._muon_factor = settings.matrix_lr / settings.lr  # both follow the same schedule
         self._rows = {name: Rows(parameter, settings) for name, parameter in softmax.named_parameters()}
 
@@ -92,8 +96,8 @@ def is_lstm_matrix(name: str) -> bool:
 class Muon:
     """Of the LSTMs' kernels and projections, by name. A kernel is eight matrices: input and state, four gates each."""
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
-        self._parameters = parameters
+    def __init__(self, parameters: Mapping[str, nn.Parameter], weight_decay: float) -> None:
+        self._parameters, self._weight_decay = parameters, weight_decay
         self.momentum = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
 
     @torch.no_grad()
@@ -109,6 +113,7 @@ class Muon:
             blocks = update.view(sources, rows, gates, columns).transpose(1, 2)
             turned = orthogonalised(blocks.reshape(-1, rows, columns)).view(sources, gates, rows, columns)
             size = lr * MUON_SIZE * max(rows, columns) ** 0.5
+            parameter.mul_(1 - lr * self._weight_decay)
             parameter.sub_(turned.transpose(1, 2).reshape_as(update), alpha=size)
 
 

@@ -1,7 +1,7 @@
 """A preset, a TOML file and `name=value` assignments → the settings of a run, checked against its corpus.
 
 Each overrides the one before it. Settings of training have plain names (`lr`); those of the architecture and of the
-warm start are prefixed (`lstm.cells`, `input.filters`, `vectors.steps`).
+warm start are prefixed (`lstm.cells`, `encoder.hidden`, `input.filters`, `vectors.steps`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,9 +15,11 @@ from stelmo.config import (
     BUDGETS,
     CharInput,
     CodePointInput,
+    GatedCnnConfig,
     LstmConfig,
     ModelConfig,
     TrainSettings,
+    TransformerConfig,
     VectorSettings,
     WordInput,
     parse,
@@ -62,6 +64,19 @@ _PAPER = {
 }
 _QUICK = {"optimizer": "adam", "lr": 0.003, "warmup": 0.02, "decay": "linear"}
 
+_LAPTOP_CHARS = {"input": _architecture(0, 0, [[1, 32], [2, 64], [3, 128], [4, 128], [5, 128]], 16, 1)["input"]}
+# As many words a step as laptop, in fewer and longer rows: where a row is cut, a sentence loses its context.
+_END_TO_END = {
+    **_QUICK,
+    "lr": 0.001,
+    "warmup": 500,
+    "batch": 8,
+    "unroll": 160,
+    "negatives": 4096,
+    "validate_tokens": 50_000,
+    "epochs": 10,
+}
+
 PRESETS: dict[str, Layer] = {
     # A toy, for trying out a corpus and for tests.
     "tiny": {
@@ -85,6 +100,17 @@ PRESETS: dict[str, Layer] = {
     "small": {**_architecture(1024, 128, _PAPER_FILTERS, 16, 1), **_PAPER},
     "medium": {**_architecture(2048, 256, _PAPER_FILTERS, 16, 1), **_PAPER},
     "original": {**_architecture(4096, 512, _PAPER_FILTERS, 16, 2), **_PAPER},
+    # The other encoders, with about as many parameters as laptop and vectors of the same width.
+    "laptop-transformer": {
+        **_LAPTOP_CHARS,
+        "encoder": {"kind": "transformer", "width": 128, "hidden": 2048, "layers": 4, "positions": 512},
+        **_END_TO_END,
+    },
+    "laptop-gated-cnn": {
+        **_LAPTOP_CHARS,
+        "encoder": {"kind": "gated-cnn", "width": 128, "blocks": [[[4, 368], [1, 128]]] * 5},
+        **_END_TO_END,
+    },
 }
 
 
@@ -93,7 +119,7 @@ def plan(preset: str, file: Path | None = None, words: Iterable[str] = (), vocab
     if preset not in PRESETS:
         raise ConfigError(f"{preset!r} is not a preset; presets are {', '.join(PRESETS)}")
     values = overridden(PRESETS[preset], file, words)
-    model = {part: values.pop(part) for part in ("input", "lstm")}
+    model = {part: values.pop(part) for part in ("input", "encoder")}
     if model["input"].get("kind") == "words" and vocabulary is not None:
         model["input"] = {"words": vocabulary} | model["input"]
     vectors = values.pop("vectors", None)
@@ -111,7 +137,7 @@ def with_vectors(plan: Plan, source: str | None, corpus: Corpus, say: Callable[[
             raise ConfigError("vectors.*: these settings require --vectors FILE (or --vectors trained)")
         return plan
     settings = plan.vectors or VectorSettings()
-    return plan._replace(warm=read_vectors(source, corpus, settings, plan.model.lstm.projection, say))
+    return plan._replace(warm=read_vectors(source, corpus, settings, plan.model.projection, say))
 
 
 def refuse_misfit(plan: Plan, corpus: Corpus) -> None:
@@ -149,8 +175,19 @@ def overridden(values: Layer, file: Path | None = None, words: Iterable[str] = (
 
 def _over(values: dict[str, Any], new: Layer, where: str) -> dict[str, Any]:
     _refuse_unknown(new, where)
+    values, new = _by_kind(values, where), _by_kind(new, where)
     kept = {name: value for name, value in values.items() if name not in BUDGETS or not set(BUDGETS) & set(new)}
     return kept | {name: _part_over(kept.get(name), value) for name, value in new.items()}
+
+
+def _by_kind(values: Layer, where: str) -> dict[str, Any]:
+    """`lstm` as the encoder of that kind."""
+    if "lstm" not in values:
+        return dict(values)
+    if "encoder" in values:
+        raise ConfigError(f"{where}: both lstm and encoder; a model has one of them")
+    rest = {name: value for name, value in values.items() if name != "lstm"}
+    return {**rest, "encoder": {"kind": "lstm", **values["lstm"]}}
 
 
 def _part_over(old: Any, new: Any) -> Any:
@@ -163,6 +200,7 @@ def _part_over(old: Any, new: Any) -> Any:
 _PARTS: dict[str, tuple[type[BaseModel], ...]] = {
     "input": (CharInput, WordInput, CodePointInput),
     "lstm": (LstmConfig,),
+    "encoder": (LstmConfig, TransformerConfig, GatedCnnConfig),
     "vectors": (VectorSettings,),
 }
 
@@ -178,6 +216,7 @@ def _refuse_unknown(new: Layer, where: str) -> None:
 
 def _refuse_unknown_part(part: str, values: Any, where: str) -> None:
     known = {field for kind in _PARTS[part] for field in kind.model_fields}
+    known -= {"kind"} if part == "lstm" else set()
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where}: {part} is {values!r}; expected settings like {part}.{sorted(known)[0]}")
     for name in set(values) - known:

@@ -38,7 +38,8 @@ from stelmo.train.warm_start import WarmStart, warm_start
 from stelmo.train.world import World, join, local_device
 
 # Settings that may change when a run is resumed: they do not change its result, except for rounding.
-FREE = frozenset({"train.threads", "train.device", "train.checkpoint_every", "train.keep"})
+# `average` changes what is validated and kept, but not the training.
+FREE = frozenset({"train.threads", "train.device", "train.checkpoint_every", "train.keep", "train.average"})
 SECONDS_BETWEEN_PICTURES = 60.0
 WARM_UP_SENTENCES = 64  # of the training text, for the warm state of the model
 
@@ -142,8 +143,7 @@ class Pretraining:
     def _validate(self) -> None:
         settings, state = self._settings, self._state
         found = validate(
-            self._learner.bilm,
-            self._learner.softmax,
+            *self._learner.result,
             self._heldout,
             self._batches,
             rows=settings.batch,
@@ -187,11 +187,13 @@ class Pretraining:
         return False
 
     def _write_model(self, name: str) -> None:
-        bilm, softmax, words = self._learner.bilm, self._learner.softmax, self._corpus.vocabulary
-        count = min(WARM_UP_SENTENCES, len(self._train))
-        text = [self._corpus.words.words(self._train[number]) for number in range(count)]
-        with torch.no_grad():
-            start = warm_state(bilm, self._ids_of, text)
+        (bilm, softmax), words = self._learner.result, self._corpus.vocabulary
+        start = None
+        if bilm.config.has_state:
+            count = min(WARM_UP_SENTENCES, len(self._train))
+            text = [self._corpus.words.words(self._train[number]) for number in range(count)]
+            with torch.no_grad():
+                start = warm_state(bilm, self._ids_of, text)
         saved = SavedModel(bilm, FORMAT, words, read_softmax=lambda: softmax, start=start, alphabet=self._alphabet)
         models.write(saved, self._run.path / name, overwrite=True)
 

@@ -29,7 +29,7 @@ class Start(NamedTuple):
 
 
 def random_softmax(words: int, config: ModelConfig, seed: int) -> Softmax:
-    softmax = Softmax(words, config.lstm.projection).requires_grad_(False)
+    softmax = Softmax(words, config.projection).requires_grad_(False)
     softmax.reset(Generator().manual_seed(seed + 1))  # the biLM is drawn from `seed`
     return softmax
 

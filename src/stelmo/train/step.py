@@ -2,6 +2,7 @@
 
 What makes it fast: the distinct words of both directions pass through the encoder once; the LSTMs, the convolution and
 the softmax have hand-written gradients; each direction runs in its own thread, and so does each half of the words.
+Encoders without a state are differentiated by autograd; they read the sentences of a window end to end.
 
 T steps of a window, B rows, N = T · B, U distinct words, P projection, H cells, L layers.
 """
@@ -16,12 +17,15 @@ from torch import Generator, Tensor
 from torch.nn import Module, Parameter, functional
 
 from stelmo.model.bilm import BiLM, ProjectedLstm
+from stelmo.model.gated_cnn import GatedCnn
 from stelmo.model.softmax import Softmax
 from stelmo.model.stack import with_residual
 from stelmo.model.state import State
+from stelmo.model.transformer import Drop, Transformer, keep
 from stelmo.ops import losses, trainable
 from stelmo.ops import reference as ops
 from stelmo.ops.losses import LossGradient, RowGradient
+from stelmo.ops.runs import Runs
 from stelmo.ops.trainable import Buffers
 from stelmo.train.batches import Batch
 from stelmo.train.sampling import Negatives
@@ -87,10 +91,25 @@ class Dropout(NamedTuple):
     def masks(self, like: Tensor, count: int, direction: int) -> list[Tensor | None]:
         if not self.share:
             return [None] * count
-        number = int(np.random.SeedSequence([*self.seed, direction]).generate_state(1, np.uint64)[0])
-        generator, keep = Generator().manual_seed(number >> 1), 1 - self.share
+        generator, kept = self._generator(direction), 1 - self.share
         drawn = (torch.empty(like.shape, dtype=like.dtype) for _ in range(count))
-        return [mask.bernoulli_(keep, generator=generator).div_(keep).to(like.device) for mask in drawn]
+        return [mask.bernoulli_(kept, generator=generator).div_(kept).to(like.device) for mask in drawn]
+
+    def function(self, direction: int) -> Drop:
+        """Drops a share of whatever it is given, with a new mask each time."""
+        if not self.share:
+            return keep
+        generator, kept = self._generator(direction), 1 - self.share
+
+        def drop(x: Tensor) -> Tensor:
+            mask = torch.empty(x.shape, dtype=x.dtype).bernoulli_(kept, generator=generator)
+            return x * mask.div_(kept).to(x.device)
+
+        return drop
+
+    def _generator(self, direction: int) -> Generator:
+        number = int(np.random.SeedSequence([*self.seed, direction]).generate_state(1, np.uint64)[0])
+        return Generator().manual_seed(number >> 1)
 
 
 def step(
@@ -119,14 +138,14 @@ def step(
 
     def learn(direction: int) -> _Direction:
         x_TBP = functional.embedding(batch.index_2TB[direction], x_UP)
-        h_TBP, end = _stack(bilm, direction, x_TBP, state, drop, trainable.lstm, memory)
+        h_TBP, end = _stack(bilm, direction, x_TBP, batch, state, drop, trainable.lstm, memory)
         targets_N = batch.targets_2TB[direction].flatten()
         head = (h_TBP.detach().flatten(0, 1), targets_N, softmax.weight, softmax.bias)
         if negatives is None:
             loss = losses.full_softmax(*head, scale / 2)
         else:
             loss = losses.sampled_softmax(*head, *negatives, scale / 2)
-        trained = _trained(*_cells(bilm, direction))
+        trained = _trained(bilm.stacks[direction])
         leaves = [*trained, x_UP] if x_UP.requires_grad else trained
         found = torch.autograd.grad(h_TBP, leaves, loss.h_NP.view_as(h_TBP)) if leaves else ()
         return _Direction(loss, end, trained, found[: len(trained)], found[len(trained) :])
@@ -148,7 +167,7 @@ def outputs(bilm: BiLM, batch: Batch, state: State) -> tuple[Tensor, State]:
 
     def forward(direction: int) -> tuple[Tensor, State]:
         x_TBP = functional.embedding(batch.index_2TB[direction], x_UP)
-        return _stack(bilm, direction, x_TBP, state, Dropout(), trainable.lstm, memory)
+        return _stack(bilm, direction, x_TBP, batch, state, Dropout(), trainable.lstm, memory)
 
     with torch.autocast(batch.ids_U.device.type, enabled=False):
         found = side_by_side(forward, DIRECTIONS, x_UP.device)
@@ -163,7 +182,7 @@ class EncodedWords:
         count = min(workers(ids_U.device), len(ids_U))
         shares = [slice(first, None, count) for first in range(count)]  # long and short words for everyone
         self._parts = list(zip(shares, side_by_side(self._encode, shares, ids_U.device), strict=True))
-        self.x_UP = bilm.encoder.table.new_empty(len(ids_U), bilm.config.lstm.projection)
+        self.x_UP = bilm.encoder.table.new_empty(len(ids_U), bilm.config.projection)
         for share, part_uP in self._parts:
             self.x_UP[share] = part_uP.detach()
         self.x_UP.requires_grad_(bool(self._trained))
@@ -197,9 +216,22 @@ class _Direction(NamedTuple):
 
 
 def _stack(
-    bilm: BiLM, direction: int, x_TBP: Tensor, state: State, drop: Dropout, lstm: RunLstm, buffers: StepBuffers
+    bilm: BiLM,
+    direction: int,
+    x_TBP: Tensor,
+    batch: Batch,
+    state: State,
+    drop: Dropout,
+    lstm: RunLstm,
+    buffers: StepBuffers,
 ) -> tuple[Tensor, State]:
-    """Token vectors of a window → what the softmax reads, and the end state (L, B, ·) of the direction."""
+    """Token vectors of a window → what the softmax reads, and the end state (L, B, ·) of the direction.
+
+    Where LSTMs with hand-written gradients and the other encoders, by autograd, part.
+    """
+    if bilm.context is not None:
+        h_TBP = _end_to_end(bilm.context, direction, x_TBP, batch.places_2TB, drop.function(direction))
+        return h_TBP, State(state.h[direction], state.c[direction])
     cells = _cells(bilm, direction)
     *masks, last = drop.masks(x_TBP, len(cells) + 1, direction)
     ends = []
@@ -210,6 +242,20 @@ def _stack(
         x_TBP = with_residual(depth, y_TBP, x_TBP, bilm.config.lstm.skip)
         ends.append(end)
     return _dropped(x_TBP, last), State(*(torch.stack(part).detach() for part in zip(*ends, strict=True)))
+
+
+def _end_to_end(
+    context: Transformer | GatedCnn, direction: int, x_TBP: Tensor, places_2TB: Tensor, drop: Drop
+) -> Tensor:
+    """Words see their own sentence, as far as the window shows it: a row of a window is one or more runs."""
+    steps, rows, width = x_TBP.shape
+    begins_BT = (places_2TB[0] == 0).t().contiguous()
+    begins_BT[:, 0] = True
+    first_S = begins_BT.flatten().nonzero()[:, 0]
+    lengths_S = torch.diff(first_S, append=first_S.new_tensor([steps * rows]))
+    runs = Runs(lengths_S.tolist(), places_2TB[direction].t().flatten(), x_TBP.device)
+    y_NP = context(direction, x_TBP.transpose(0, 1).reshape(steps * rows, width), runs, drop)[-1]
+    return drop(y_NP).view(rows, steps, width).transpose(0, 1)
 
 
 def _dropped(x_TBP: Tensor, mask: Tensor | None) -> Tensor:
@@ -248,7 +294,7 @@ def _reference_step(
     for direction in DIRECTIONS:
         index_TB, targets_N = batch.index_2TB[direction], batch.targets_2TB[direction].flatten()
         x_TBP = bilm.encoder(batch.ids_U[index_TB.flatten()]).view(*index_TB.shape, -1)
-        h_TBP, end = _stack(bilm, direction, x_TBP, state, drop, _step_by_step, StepBuffers())
+        h_TBP, end = _stack(bilm, direction, x_TBP, batch, state, drop, _step_by_step, StepBuffers())
         head = (h_TBP.flatten(0, 1), targets_N, weight_VP, bias_V)
         found.append(ops.full_softmax(*head) if negatives is None else ops.sampled_softmax(*head, *negatives))
         ends.append(end)

@@ -57,9 +57,10 @@ def settings_of(file: Path | None = None, words: Iterable[str] = (), softmax_wor
 
 
 def _parsed(values: dict[str, Any]) -> TrainSettings:
-    for part in ("input", "lstm"):
+    for part in ("input", "encoder"):
         if part in values:
-            raise ConfigError(f"{part}: the architecture is that of the model; tuning has settings of training only")
+            named = "lstm" if dict(values[part]).get("kind") == "lstm" else part
+            raise ConfigError(f"{named}: the architecture is that of the model; tuning has settings of training only")
     return parse(TrainSettings, values, "settings", ConfigError)
 
 
@@ -81,7 +82,7 @@ def tune(
         if head is not None:
             raise ConfigError("--vectors: the model keeps its softmax; learn a new one with --new-softmax")
         chosen = settings.vectors or VectorSettings()
-        warm = read_vectors(vectors, corpus, chosen, saved.config.lstm.projection, listener.message)
+        warm = read_vectors(vectors, corpus, chosen, saved.config.projection, listener.message)
     elif settings.vectors is not None:
         raise ConfigError("vectors.*: these settings require --vectors FILE (or --vectors trained)")
     with join(local_device(settings.everything.device)) as world:
@@ -118,7 +119,7 @@ def _own_softmax(saved: SavedModel, corpus: Corpus, new_softmax: bool) -> Softma
 
 def unigram_softmax(corpus: Corpus, config: ModelConfig) -> Softmax:
     """Predicts every word by its frequency, whatever the context: the weights are zero."""
-    softmax = Softmax(len(corpus.vocabulary), config.lstm.projection).requires_grad_(False)
+    softmax = Softmax(len(corpus.vocabulary), config.projection).requires_grad_(False)
     softmax.weight.zero_()
     softmax.bias.copy_(log_frequencies(corpus, type_counts(corpus)))
     return softmax
@@ -147,7 +148,7 @@ def _frozen_start(
             progress.update(StageReport("fitting the rows", share, figures))
 
         vectors = warm.vectors or trained_once(corpus, to, progress.message)
-        found = WordVectors(corpus, vectors, warm.settings, saved.config.lstm.projection)
+        found = WordVectors(corpus, vectors, warm.settings, saved.config.projection)
         lesson = RowLesson(saved.bilm, corpus, found, settings.softmax, saved.alphabet)
         return lesson.run(max(1, warm.settings.steps // 10), advance)
 

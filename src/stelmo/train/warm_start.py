@@ -151,11 +151,11 @@ def warm_start(
 ) -> Start:
     """The start from static vectors; interrupted, the same call resumes from the lesson's last checkpoint."""
     vectors = warm.vectors or trained_once(corpus, run.path, say)
-    found = WordVectors(corpus, vectors, warm.settings, config.lstm.projection)
+    found = WordVectors(corpus, vectors, warm.settings, config.projection)
     say(
         f"warm start: {len(found.words):,} of the {min(warm.settings.words, len(corpus.words) - MARKERS):,} most "
         f"frequent words have a vector ({found.share:.1%} of the running words); {found.width} of "
-        f"{config.lstm.projection} outputs"
+        f"{config.projection} outputs"
     )
     bilm = BiLM(config).reset(seed)
     if isinstance(config.input, WordInput):
@@ -301,10 +301,10 @@ class RowLesson:
         self._streams = Streams(Sentences(corpus.train), rows=rows, of=settings.batch, seed=settings.seed)
         self._numbers_U, vectors_UD = found.of_vocabulary(corpus.vocabulary)
         self._vectors_UD = torch.from_numpy(vectors_UD)
-        self.softmax = Softmax(len(corpus.vocabulary), bilm.config.lstm.projection).requires_grad_(False)
+        self.softmax = Softmax(len(corpus.vocabulary), bilm.config.projection).requires_grad_(False)
         self.softmax.weight.zero_()
         self.softmax.bias.copy_(log_frequencies(corpus, found.counts_S))
-        self._matrix_DP = torch.zeros(found.width, bilm.config.lstm.projection)
+        self._matrix_DP = torch.zeros(found.width, bilm.config.projection)
         self._optimizer = torch.optim.Adam([self._matrix_DP], ROW_RATE)
         self._state = bilm.zero_state(settings.batch)
 

@@ -70,3 +70,19 @@ def test_precomputed_layers_are_described(tmp_path):
 )
 def test_the_state_that_sentences_start_from_is_named_with_the_reason(format, start, tmp_path):
     assert dict(describe(tiny.folder(tmp_path / "model", format)))["start state"] == start
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "size"),
+    [
+        ("lstm", "LSTM", "2 layers of 10 cells, projection 6, each direction"),
+        ("transformer", "Transformer", "width 6, inner width 9, 3 heads, 2 layers in each direction"),
+        ("gated-cnn", "gated CNN", "width 6, 2 layers in each direction; a vector sees 8 words to each side"),
+    ],
+)
+def test_the_encoder_is_named_with_its_size(kind, name, size, tmp_path):
+    folder = tiny.folder(tmp_path / "model", config=tiny.ENCODERS[kind])
+    lines = dict(describe(folder))
+    assert lines[name] == size
+    assert ("none: it carries no state" in lines["start state"]) == (kind != "lstm")
+    assert f"| {name} |" in (folder / "README.md").read_text()

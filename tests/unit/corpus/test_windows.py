@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stelmo.corpus.order import key_of, shuffled
-from stelmo.corpus.windows import BEGIN, END, Sentences, Streams, held_out
+from stelmo.corpus.windows import BEGIN, END, Sentences, Streams, held_out, whole
 from stelmo.errors import DataError
 
 quick = settings(max_examples=30, deadline=None)
@@ -187,3 +187,44 @@ def test_a_held_out_row_is_a_stream_in_the_order_of_the_text(sizes, steps):
     assert inputs[mask][inputs[mask] > END].tolist() == list(range(2, 2 + sum(sizes)))
     assert not mask[sum(sizes) + len(sizes) :].any()
     assert mask[: sum(sizes) + len(sizes)].all()
+
+
+@quick
+@given(lengths, st.integers(1, 7))
+def test_a_cell_knows_the_place_of_its_word_in_both_directions(sizes, steps):
+    sentences = sentences_of(sizes)
+    stream = Streams(sentences, rows=range(1), of=1, seed=0)
+    cells = [np.concatenate(parts, 1)[:, :, 0] for parts in zip(*(stream.next(steps) for _ in range(12)), strict=True)]
+    length = {word: (place, size) for size, place, word in spelled(sentences)}
+    for direction in (0, 1):
+        for word, place in zip(cells[0][direction], cells[2][direction], strict=True):
+            if word == BEGIN:
+                assert place == 0
+            elif word != END:
+                assert place == length[word][0]
+    ends = cells[0][1] == END  # of the backward direction: the place behind the last word
+    assert (cells[2].sum(0) >= 2)[~ends].all()
+    starts = cells[2][0] == 0
+    np.testing.assert_array_equal(ends, starts)
+
+
+def spelled(sentences):
+    """Length, place from 1 and type of every word; types are distinct."""
+    for number in range(len(sentences)):
+        types = sentences[number].tolist()
+        for place, word in enumerate(types, 1):
+            yield len(types), place, word
+
+
+@quick
+@given(lengths, st.integers(1, 30), st.integers(1, 3))
+def test_whole_sentences_are_read_once_and_never_cut(sizes, steps, shards):
+    sentences = sentences_of(sizes, shards)
+    windows = list(whole(sentences, steps))
+    targets = np.concatenate([window.targets_2TB[0, :, 0] for window in windows])
+    assert targets[targets > END].tolist() == list(range(2, 2 + sum(sizes)))
+    for window in windows:
+        assert window.places_2TB[0, 0, 0] == 0
+        assert window.targets_2TB[0, -1, 0] == END
+        count = int((window.places_2TB[0] == 0).sum())
+        assert count == 1 or window.inputs_2TB.shape[1] <= steps

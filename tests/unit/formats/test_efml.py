@@ -212,7 +212,7 @@ def test_a_model_of_another_input_cannot_be_written_there(tmp_path, reads, why):
 @pytest.mark.parametrize("change", [{"skip": False}, {"cells": 3}])
 def test_an_lstm_of_another_kind_cannot_be_written_there(tmp_path, change):
     saved = efml.read(written(tmp_path / "model"))
-    config = saved.config.model_copy(update={"lstm": saved.config.lstm.model_copy(update=change)})
+    config = saved.config.model_copy(update={"encoder": saved.config.lstm.model_copy(update=change)})
     with pytest.raises(ConfigError, match="always has a projection and skip connections"):
         efml.write(replace(saved, bilm=BiLM(config)), tmp_path)
 

@@ -86,7 +86,7 @@ def test_float16_halves_the_folder_and_keeps_three_figures(tmp_path):
 
 
 def test_a_number_too_large_for_float16_is_refused(tmp_path):
-    config = tiny.CONFIG.model_copy(update={"lstm": tiny.LSTM.model_copy(update={"projection_clip": None})})
+    config = tiny.CONFIG.model_copy(update={"encoder": tiny.LSTM.model_copy(update={"projection_clip": None})})
     saved = tiny.saved(config)
     saved.bilm.encoder.projection.mul_(1e6)
     with pytest.raises(stelmo.DataError, match=r"'the bank \.' reach .*which is outside the range of float16"):

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stelmo
+from stelmo.engine import plain
 from stelmo.errors import ConfigError, DataError, ModelError, StelmoError
 from stelmo.lm import probabilities as lm
 from stelmo.lm.perplexity import perplexity
@@ -266,3 +267,26 @@ def test_tensorflow_computed_the_same_probabilities(tmp_path):
         forward, backward = (expected[f"{way}_log_probabilities_{case}"] for way in ("forward", "backward"))
         np.testing.assert_allclose(found.forward, forward[np.arange(len(ids) - 1), ids[1:]], atol=1e-5)
         np.testing.assert_allclose(found.backward, backward[np.arange(1, len(ids)), ids[:-1]], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", tiny.WITHOUT_STATE)
+def test_encoders_without_a_state_predict_from_the_markers_of_each_sentence(kind):
+    """A Transformer's </S> has another vector in every length of sentence."""
+    model = tiny.model(tiny.WITHOUT_STATE[kind], precision="float64")
+    sentences = [["the", "bank"], [], ["a"] * 9]
+    batch = plain.batch_of_tokens(sentences, model.engine.word_ids)
+    layers_LBTD, _ = plain.layers(model.bilm, batch, model.bilm.zero_state(3))
+    for row, (tokens, found) in enumerate(zip(sentences, model.log_probs(sentences), strict=True)):
+        ids = [model.vocabulary.id(word) for word in ("<S>", *tokens, "</S>")]
+        top_TD = layers_LBTD[-1, row, : len(ids)]
+        ahead, behind = model.softmax(top_TD[:-1, :6]), model.softmax(top_TD[1:, 6:])
+        np.testing.assert_allclose(found.forward, [ahead[t, ids[t + 1]] for t in range(len(tokens) + 1)], atol=1e-10)
+        np.testing.assert_allclose(found.backward, [behind[t, ids[t]] for t in range(len(tokens) + 1)], atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", tiny.WITHOUT_STATE)
+def test_the_word_in_the_gap_has_no_say_with_any_encoder(kind):
+    model = tiny.model(tiny.WITHOUT_STATE[kind], precision="float64")
+    one, other = (model.substitutes(["the", word, "of", "a"], 1, k=3) for word in ("bank", "x"))
+    assert [guess.word for guess in one] == [guess.word for guess in other]
+    assert one[0].probability == pytest.approx(other[0].probability, rel=1e-9)

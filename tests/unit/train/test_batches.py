@@ -30,7 +30,8 @@ class Types:
         return [TYPES[number].encode() for number in types]
 
 
-WINDOW = Window(np.array([[[0, 2], [2, 6]], [[1, 5], [5, 2]]]), np.array([[[2, 6], [6, 1]], [[5, 2], [2, 0]]]))
+PLACES = np.array([[[0, 1], [1, 2]], [[3, 2], [2, 1]]])
+WINDOW = Window(np.array([[[0, 2], [2, 6]], [[1, 5], [5, 2]]]), np.array([[[2, 6], [6, 1]], [[5, 2], [2, 0]]]), PLACES)
 
 
 def test_a_batch_holds_each_word_once_and_says_where_it_stands():

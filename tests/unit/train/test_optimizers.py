@@ -111,7 +111,7 @@ def test_orthogonalising_does_not_depend_on_the_scale_and_a_matrix_of_zeros_stay
     assert not orthogonalised(torch.zeros(1, 3, 5)).any()
 
 
-def test_muon_moves_every_gate_of_the_lstms_by_its_own_orthogonal_matrix_and_nothing_else():
+def test_muon_moves_every_gate_of_the_lstms_by_its_own_orthogonal_matrix_after_the_decay_and_nothing_else():
     bilm, softmax = tiny.bilm(dtype=torch.float64), head()
     before = {name: tensor.clone() for name, tensor in bilm.state_dict().items()}
     stepping = optimizer("muon", softmax, bilm)
@@ -127,7 +127,8 @@ def test_muon_moves_every_gate_of_the_lstms_by_its_own_orthogonal_matrix_and_not
         assert bool(moved.any()) == is_lstm_matrix(name), name
     kernel = bilm.lstm_forward[0].kernel
     rows, columns = len(kernel) // 2, kernel.shape[1] // 4
-    moved = (before["lstm_forward.0.kernel"] - kernel.detach())[:rows, columns : 2 * columns]
+    decayed = (1 - rate * 0.1) * before["lstm_forward.0.kernel"]
+    moved = (decayed - kernel.detach())[:rows, columns : 2 * columns]
     block = kernel.grad[:rows, columns : 2 * columns] * (1 - MOMENTUM + MOMENTUM * (1 - MOMENTUM))
     size = rate * MUON_SIZE * max(rows, columns) ** 0.5
     torch.testing.assert_close(moved, size * orthogonalised(block[None])[0])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stelmo.config import TrainSettings, WordInput, parse
+from stelmo.config import GatedCnnConfig, TrainSettings, WordInput, parse
 from stelmo.errors import ConfigError
 from stelmo.store.saved import empty_bilm
 from stelmo.train.presets import PRESETS, plan
@@ -39,6 +39,22 @@ def test_words_win_over_the_file_and_the_file_over_the_preset(tmp_path):
     assert found.train.optimizer == "adamw"
 
 
+def test_the_encoder_of_a_preset_can_be_replaced_and_changed():
+    words = ["encoder.kind=gated-cnn", "encoder.width=8", "encoder.blocks=[[[3, 8]]]"]
+    assert plan("tiny", words=words).model.encoder == GatedCnnConfig(width=8, blocks=[[(3, 8)]])
+    assert plan("laptop-transformer", words=["encoder.layers=5"]).model.encoder.layers == 5
+    assert plan("tiny", words=["encoder.cells=9"]).model.lstm.cells == 9
+    assert plan("laptop-transformer", words=["lstm.cells=9", "lstm.projection=7"]).model.lstm.cells == 9
+
+
+@pytest.mark.parametrize("preset", ["laptop-transformer", "laptop-gated-cnn"])
+def test_the_other_encoders_have_about_the_size_of_laptop_and_read_as_many_words_a_step(preset):
+    sizes = [sum(p.numel() for p in empty_bilm(plan(name).model).parameters()) for name in ("laptop", preset)]
+    assert abs(sizes[1] / sizes[0] - 1) < 0.1
+    steps = [plan(name).train.batch * plan(name).train.unroll for name in ("laptop", preset)]
+    assert steps[0] == steps[1]
+
+
 def test_a_budget_replaces_the_preset_s():
     found = plan("tiny", words=["time=90m"]).train
     assert (found.epochs, found.tokens, found.time) == (None, None, "90m")
@@ -63,6 +79,10 @@ def test_a_model_of_word_ids_takes_its_size_from_the_vocabulary():
         (["batch=5", "accumulate=2"], "5 rows cannot be cut into 2 equal parts"),
         (["negatives=-1"], "negatives"),
         (["lstm.cells=[1]"], "lstm.cells: .*integer"),
+        (["lstm.kind=gru"], "no setting lstm.kind"),
+        (["lstm.cells=4", "encoder.kind=transformer"], "--set: both lstm and encoder"),
+        (["encoder.kind=transformer", "encoder.width=16"], "encoder.hidden: Field required"),
+        (["encoder.size=3"], "no setting encoder.size; encoder has blocks, cell_clip, cells"),
     ],
 )
 def test_wrong_settings_are_named(words, message):

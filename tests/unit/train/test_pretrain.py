@@ -6,6 +6,8 @@ import json
 import corpora
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
 import stelmo
 from stelmo.corpus import folder as shards
@@ -13,7 +15,8 @@ from stelmo.corpus.windows import Sentences
 from stelmo.engine.plain import warm_state
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.formats import models
-from stelmo.lm.perplexity import Perplexity
+from stelmo.lm.perplexity import Perplexity, perplexity
+from stelmo.model.bilm import BiLM
 from stelmo.text.ids import word_ids
 from stelmo.train.presets import plan
 from stelmo.train.pretrain import pretrain
@@ -87,6 +90,7 @@ VARIANTS = {
     "adamw": ["negatives=16", "optimizer=adamw"],
     "in parts": ["accumulate=2"],
     "word ids": ["input.kind=words"],
+    "averaged": ["average=0.9"],
 }
 
 
@@ -222,6 +226,35 @@ def test_a_trained_model_brings_a_warm_state_of_its_own_text(corpus, tmp_path):
     np.testing.assert_allclose(model.start_state("warm").c, expected.c, atol=1e-6)
 
 
+def checkpoint(run, step):
+    return load_file(run / "checkpoints" / f"{step:09d}.safetensors")
+
+
+def test_the_average_of_every_tenth_step_is_kept_and_training_is_the_same(corpus, tmp_path):
+    kept = "checkpoint_every=10", "keep=10"
+    pretrain(settings(*kept), corpus, tmp_path / "plain")
+    pretrain(settings(*kept, "average=0.9"), corpus, tmp_path / "averaged")
+    averaged = tmp_path / "averaged"
+    name = "bilm.lstm_forward.0.kernel"
+    chosen = settings()
+    mean = BiLM(chosen.model).reset(chosen.train.seed).lstm_forward[0].kernel.detach()
+    for step in (10, 20, 30, 40):
+        found = checkpoint(averaged, step)
+        assert torch.equal(found[name], checkpoint(tmp_path / "plain", step)[name])
+        decay = min(0.9, (1 + step) / (10 + step)) ** 10
+        mean = decay * mean + (1 - decay) * found[name]
+        torch.testing.assert_close(found[f"average.{name}"], mean)
+    last = averaged / "last" if (averaged / "last").is_dir() else averaged / "model"
+    torch.testing.assert_close(load_file(last / "model.safetensors")["lstm_forward.0.kernel"], mean)
+
+
+def test_a_run_can_be_averaged_from_where_it_is_resumed(corpus, tmp_path):
+    killed(settings("checkpoint_every=10"), corpus, tmp_path / "run", 24)
+    assert pretrain(settings("checkpoint_every=10", "average=0.9"), corpus, tmp_path / "run").finished
+    found, name = checkpoint(tmp_path / "run", 40), "softmax.weight"
+    assert not torch.equal(found[f"average.{name}"], found[name])
+
+
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_mixed_precision_learns_nearly_the_same(precision, corpus, tmp_path):
     """Emulated: a CPU is refused by the settings, and slow, but computes it."""
@@ -295,3 +328,43 @@ def test_a_model_of_code_points_cannot_be_begun(corpus, tmp_path):
     words = ("input.kind=codepoints", "input.word_table.rows=5", "input.word_table.width=3")
     with pytest.raises(ConfigError, match="use chars or words"):
         pretrain(settings(*words), corpus, tmp_path / "run")
+
+
+ENCODERS = {
+    "transformer": ["encoder.kind=transformer", "encoder.width=8", "encoder.hidden=12", "encoder.layers=2"],
+    "gated cnn": ["encoder.kind=gated-cnn", "encoder.width=8", "encoder.blocks=[[[3,8]],[[2,8,2]]]"],
+}
+
+
+def end_to_end(words):
+    return plan("tiny", words=[*words, "batch=4", "unroll=20", "tokens=1600", "validate_every=8", "checkpoint_every=4"])
+
+
+@pytest.mark.parametrize("words", ENCODERS.values(), ids=ENCODERS)
+def test_encoders_without_a_state_resume_to_the_same_bytes(words, corpus, tmp_path):
+    chosen = end_to_end([*words, "negatives=16"])
+    pretrain(chosen, corpus, tmp_path / "whole")
+    for step in (3, 14):
+        killed(chosen, corpus, tmp_path / "killed", step)
+    assert pretrain(chosen, corpus, tmp_path / "killed").finished
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert entries(tmp_path / "killed") == entries(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("words", ENCODERS.values(), ids=ENCODERS)
+def test_encoders_without_a_state_learn_and_are_loaded_fresh(words, corpus, tmp_path):
+    chosen = end_to_end([*words, "lr=0.01", "tokens=4800"])
+    best = pretrain(chosen, corpus, tmp_path / "run").best
+    first = next(entry["perplexity"] for entry in entries(tmp_path / "run") if "perplexity" in entry)
+    assert best.perplexity < first
+    model = stelmo.load(tmp_path / "run")
+    assert model.settings.state == "fresh"
+    assert model.saved().start is None
+    heldout = Sentences(corpus.heldout)
+    text = [corpus.words.words(heldout[number]) for number in range(len(heldout))]
+    assert perplexity(model.log_probs(text)).combined == pytest.approx(best.perplexity, rel=1e-4)
+
+
+def test_muon_is_for_lstms(corpus, tmp_path):
+    with pytest.raises(ConfigError, match="muon is for the matrices of LSTMs"):
+        pretrain(end_to_end([*ENCODERS["transformer"], "optimizer=muon"]), corpus, tmp_path / "run")

@@ -268,3 +268,16 @@ def test_vectors_require_a_new_softmax(saved, corpus, tmp_path):
         tuned(saved, corpus, tmp_path / "run", vectors=str(circle(tmp_path / "circle.txt")))
     with pytest.raises(ConfigError, match=r"vectors\.\*: these settings require --vectors"):
         tuned(saved, corpus, tmp_path / "run", "vectors.steps=100", new_softmax=True)
+
+
+@pytest.mark.parametrize("kind", tiny.WITHOUT_STATE)
+def test_other_encoders_are_tuned_and_given_a_softmax(kind, corpus, tmp_path):
+    headless = tiny.saved(tiny.WITHOUT_STATE[kind], vocabulary=None, read_softmax=None)
+    short = {"softmax_words": ["tokens=320", "lr=0.02"], "vectors": str(circle(tmp_path / "circle.txt"))}
+    found = tuned(
+        headless, corpus, tmp_path / "run", "tokens=640", "lr=0.01", "unroll=20", "vectors.steps=100", **short
+    )
+    assert found.outcome.finished
+    figures = [figure.perplexity for figure in found.figures.values()]
+    assert figures == sorted(figures, reverse=True)
+    assert models.read(tmp_path / "run").config == headless.config

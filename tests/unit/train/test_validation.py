@@ -7,10 +7,14 @@ import pytest
 import tiny
 import torch
 
+from stelmo.config import LoadSettings
 from stelmo.corpus import folder as shards
 from stelmo.corpus.windows import BEGIN, END, Sentences
+from stelmo.embed.model import Model
+from stelmo.lm.perplexity import perplexity
 from stelmo.model.softmax import Softmax
 from stelmo.ops import reference as ops
+from stelmo.store.saved import SavedModel
 from stelmo.text import chars
 from stelmo.train.batches import Batches, word_ids
 from stelmo.train.validation import validate
@@ -122,3 +126,21 @@ def test_processes_share_the_rows_even_where_there_are_too_few(size, corpus, bil
     assert math.exp(forward / tokens) == pytest.approx(whole.forward)
     assert math.exp(backward / tokens) == pytest.approx(whole.backward)
     assert tokens == whole.predictions
+
+
+@pytest.mark.parametrize("kind", tiny.WITHOUT_STATE)
+@pytest.mark.parametrize("size", [1, 2, 40])
+def test_encoders_without_a_state_read_whole_sentences(kind, size, corpus, softmax):
+    """Whatever the windows and processes: the perplexity that the loaded model reports."""
+    config = tiny.WITHOUT_STATE[kind]
+    bilm, worlds = tiny.bilm(config, dtype=torch.float64), [Apart(rank, size) for rank in range(size)]
+    for world in worlds:
+        found(corpus, bilm, softmax, world)
+    forward, backward, tokens = sum(world.sums[0] for world in worlds).tolist()
+    saved = SavedModel(bilm, "test", corpus.vocabulary, read_softmax=lambda: softmax)
+    sentences = Sentences(corpus.heldout)
+    text = [corpus.words.words(sentences[number]) for number in range(len(sentences))]
+    right = perplexity(Model(saved, LoadSettings(precision="float64")).log_probs(text))
+    assert tokens == right.predictions
+    assert math.exp(forward / tokens) == pytest.approx(right.forward)
+    assert math.exp(backward / tokens) == pytest.approx(right.backward)

@@ -49,7 +49,7 @@ def warm(corpus, glove, settings=SETTINGS, projection=16):
 
 def started(corpus, glove, path, settings=SETTINGS, config=PLAN.model, advance=lambda share, figures: None):
     path.mkdir(exist_ok=True)
-    found = warm(corpus, glove, settings, config.lstm.projection)
+    found = warm(corpus, glove, settings, config.projection)
     return warm_start(found, config, 0, corpus, Run(path), lambda message: None, advance)
 
 
@@ -244,3 +244,21 @@ def test_settings_of_vectors_require_vectors(corpus):
         presets.with_vectors(plan, None, corpus, print)
     with pytest.raises(ConfigError, match=r"no setting vectors.step;"):
         presets.plan("tiny", None, ["vectors.step=5"])
+
+
+ENCODERS = {
+    "transformer": ["encoder.kind=transformer", "encoder.width=16", "encoder.hidden=8", "encoder.layers=1"],
+    "gated cnn": ["encoder.kind=gated-cnn", "encoder.width=16", "encoder.blocks=[[[2,16]]]"],
+}
+
+
+@pytest.mark.parametrize("words", ENCODERS.values(), ids=ENCODERS)
+def test_other_encoders_start_from_vectors_too(words, corpus, glove, tmp_path):
+    plan = presets.plan("tiny", None, [*words, "batch=8", "tokens=320"])
+    quick = VectorSettings(steps=20, batch=64)
+    found = started(corpus, glove, tmp_path / "lesson", quick, plan.model)
+    random = BiLM(plan.model).reset(0).state_dict()
+    moved = {name for name, tensor in found.bilm.state_dict().items() if not torch.equal(tensor, random[name])}
+    assert moved
+    assert all(name.startswith("encoder.") for name in moved)
+    assert pretrain(plan._replace(warm=warm(corpus, glove, quick)), corpus, tmp_path / "run").finished
