@@ -57,7 +57,7 @@ def compute(
     model.forget_words()  # so that a block has the same bits whether or not others ran before it
     reduce = reduction(settings, model.config.depth)
     arrays, carried = model.run([sentence.tokens for sentence in block], reduce, carried=carried)
-    return [array.astype(settings.dtype) for array in arrays], carried
+    return [array.astype(settings.dtype, copy=False) for array in arrays], carried
 
 
 def reduction(settings: OutputSettings, depth: int) -> Reduce:
@@ -149,10 +149,9 @@ def read(path: Path) -> Block:
     with np.load(path, allow_pickle=False) as arrays:
         sentences = [Sentence(*fields) for fields in json.loads(arrays["sentences"].tobytes())]
         shapes, numbers = arrays["shapes"], arrays["numbers"]
-    ends = np.cumsum(shapes.prod(1))
-    pieces = np.split(numbers, ends[:-1])
-    found = [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
-    return Block(sentences, found, read_carried(path))
+    ends = np.cumsum(shapes.prod(1)).tolist()
+    places = zip([0, *ends[:-1]], ends, shapes.tolist(), strict=True)
+    return Block(sentences, [numbers[start:end].reshape(shape) for start, end, shape in places], read_carried(path))
 
 
 def is_finished(path: Path, sentences: Sequence[Sentence]) -> bool:
