@@ -65,7 +65,9 @@ def print_memory(options: list[str]) -> None:
 
 
 def print_blank_lines(options: list[str]) -> None:
-    print(f"| {BLANK_LINES:,} blank lines into | size | seconds | processor time | peak memory |\n|---|---|---|---|---|")
+    print(
+        f"| {BLANK_LINES:,} blank lines into | size | seconds | processor time | peak memory |\n|---|---|---|---|---|"
+    )
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "blank.tok")
         source.write_text("\n" * BLANK_LINES)

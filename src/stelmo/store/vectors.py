@@ -32,6 +32,10 @@ class Shape(NamedTuple):
     tokens: bool  # False: one vector per sentence
     dtype: str
 
+    def of(self, tokens: int) -> tuple[int, ...]:
+        """The shape of the vectors of a sentence of so many tokens."""
+        return (*(() if self.layers is None else (self.layers,)), *((tokens,) if self.tokens else ()), self.width)
+
 
 class VectorWriter(ABC):
     """Takes sentences in order; the file is complete after `close`."""
@@ -268,7 +272,9 @@ class NewZip:
             self._file.write(self._directory)
             members, size, start = self._members, len(self._directory), self._size
             if members > MOST_MEMBERS or size > LARGEST or start > LARGEST:
-                self._file.write(struct.pack("<4sQHHLLQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, members, members, size, start))
+                self._file.write(
+                    struct.pack("<4sQHHLLQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, members, members, size, start)
+                )
                 self._file.write(struct.pack("<4sLQL", b"PK\6\7", 0, start + size, 1))
                 members, size, start = 0xFFFF, ELSEWHERE, ELSEWHERE
             self._file.write(struct.pack("<4s4HLLH", b"PK\5\6", 0, 0, members, members, size, start, 0))
