@@ -94,6 +94,7 @@ def working_folder_of(path: Path) -> Path:
 def working_folder(path: Path, settings: dict[str, Any], overwrite: bool) -> Path:
     """The folder of finished blocks beside the output: new, or left by an interrupted run with the same settings."""
     folder = working_folder_of(path)
+    atomic.remove_dead_drafts(folder)
     note = folder / "settings.json"
     if note.is_file():
         found = atomic.read_json(note, OutputError, "delete its folder")

@@ -47,7 +47,7 @@ def embed_to_file(
         refuse_unfinished(path, used, totals.text())
         atomic.remove(blocks.working_folder_of(path))
         return Embedded(totals.sentences, False)
-    atomic.remove_dead_drafts(path)
+    remove_dead_drafts(path)
     folder = blocks.working_folder(path, used, overwrite)
     with blocks.removed_if_empty(folder):
         files = list(_finished_blocks(model, sentences, settings, folder, advance))
@@ -76,6 +76,12 @@ def refuse_output(path: Path, overwrite: bool) -> type[vectors.VectorWriter]:
 
 def _note(path: Path) -> Path:
     return path.with_name(f".{path.name}.run.json")
+
+
+def remove_dead_drafts(path: Path) -> None:
+    """Delete what killed processes have left of the output and of its note."""
+    for file in (path, _note(path)):
+        atomic.remove_dead_drafts(file)
 
 
 def write_note(path: Path, draft: Path, used: dict[str, Any], text: str) -> None:

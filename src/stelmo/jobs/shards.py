@@ -142,7 +142,7 @@ def merge(folders: Sequence[Path], path: Path, *, overwrite: bool = False) -> Em
     if path.exists() and not overwrite:
         run.refuse_unfinished(path, note.settings, note.text)
         return Embedded(note.sentences, False)
-    atomic.remove_dead_drafts(path)
+    run.remove_dead_drafts(path)
     totals = Totals()
     with atomic.new_file(path, overwrite) as draft:
         with vectors.writing(draft, writer_class, note.shape, note.settings) as writer:
