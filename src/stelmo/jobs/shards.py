@@ -184,7 +184,7 @@ def _all_blocks(folders: Sequence[Path]) -> tuple[ShardNote, list[Path]]:
 
 
 def _read_note(folder: Path) -> ShardNote:
-    values = atomic.read_json(folder / NOTE, DataError, "expected the folder of a finished shard")
+    values = atomic.read_json(folder / NOTE, DataError, "the folder is not a finished shard, so run its shard again")
     return parse(ShardNote, values, str(folder / NOTE), DataError)
 
 
