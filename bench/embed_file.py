@@ -1,6 +1,7 @@
-"""A model → cold start, and peak memory of `stelmo embed` over a short and a long file. Run: embed_file.py [MODEL]
+"""A model → cold start, peak memory of `stelmo embed` over a short and a long file, and what blank lines cost.
 
-Each figure is of a process of its own; the long file is the short one ten times over.
+Run: embed_file.py [MODEL]. Each figure is of a process of its own; the long file is the short one ten times over.
+Processor time is that of all threads, and says more than the clock when the machine has other work.
 """
 
 import random
@@ -12,12 +13,14 @@ from pathlib import Path
 
 WORDS = [f"word{number}" for number in range(50_000)]
 SHORT, TIMES = 100_000, 10
-# Runs a command in a process of its own and prints its seconds and its peak memory in kilobytes.
+BLANK_LINES = 1_000_000
+# Runs a command in a process of its own and prints its seconds, processor time and peak memory in kilobytes.
 MEASURE = """
 import resource, subprocess, sys, time
 start = time.perf_counter()
 subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss)
 """
 
 
@@ -32,10 +35,11 @@ def text(tokens: int, seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def measured(*arguments: str) -> tuple[float, float]:
-    """Seconds and MB at the peak of `python` with these arguments."""
-    seconds, peak = subprocess.check_output([sys.executable, "-c", MEASURE, sys.executable, *arguments]).split()
-    return float(seconds), int(peak) / 1024
+def measured(*arguments: str) -> tuple[float, float, float]:
+    """Seconds, seconds of processor time and MB at the peak of `python` with these arguments."""
+    output = subprocess.check_output([sys.executable, "-c", MEASURE, sys.executable, *arguments])
+    seconds, processor, peak = map(float, output.split())
+    return seconds, processor, peak / 1024
 
 
 def print_cold_start(options: list[str]) -> None:
@@ -55,15 +59,30 @@ def print_memory(options: list[str]) -> None:
         for times in (1, TIMES):
             source, output = Path(folder, f"{times}.tok"), Path(folder, f"{times}.hdf5")
             source.write_text(short * times)
-            seconds, peak = measured("-m", "stelmo", "embed", str(source), "-o", str(output), *options)
+            seconds, _, peak = measured("-m", "stelmo", "embed", str(source), "-o", str(output), *options)
             size, rate = output.stat().st_size / 2**20, SHORT * times / seconds
             print(f"| {SHORT * times:,} | {size:,.0f} MB | {peak:,.0f} MB | {rate:,.0f} |", flush=True)
+
+
+def print_blank_lines(options: list[str]) -> None:
+    print(
+        f"| {BLANK_LINES:,} blank lines into | size | seconds | processor time | peak memory |\n|---|---|---|---|---|"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "blank.tok")
+        source.write_text("\n" * BLANK_LINES)
+        for kind in ("npz", "hdf5", "parquet", "jsonl"):
+            output = Path(folder, f"blank.{kind}")
+            seconds, processor, peak = measured("-m", "stelmo", "embed", str(source), "-o", str(output), *options)
+            size = output.stat().st_size / 2**20
+            print(f"| {kind} | {size:,.0f} MB | {seconds:,.0f} s | {processor:,.0f} s | {peak:,.0f} MB |", flush=True)
 
 
 def main(*model: str) -> None:
     options = ["--model", *model] if model else []
     print_cold_start(options)
     print_memory(options)
+    print_blank_lines(options)
 
 
 if __name__ == "__main__":

@@ -101,9 +101,9 @@ def _hdf5_vectors(path: Path) -> Lines:
 
 
 def _npz_vectors(path: Path) -> Lines:
-    import zipfile
-
     import numpy as np
+
+    from stelmo.store.arrays import DAMAGE
 
     try:
         with np.load(path, allow_pickle=False) as arrays:
@@ -113,7 +113,7 @@ def _npz_vectors(path: Path) -> Lines:
                 ("sentences", f"{len(arrays.files):,}"),
                 ("first", f"{first.shape} {first.dtype}"),
             ]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as problem:
+    except DAMAGE as problem:
         raise DataError(f"{path}: not an npz file of vectors ({problem})") from None
 
 

@@ -18,7 +18,7 @@ from stelmo.corpus.counts import Key, Ranked, WordCounts
 from stelmo.corpus.folder import InputFile, Manifest, Recipe, Repeated, Split
 from stelmo.errors import DataError
 from stelmo.store import atomic
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.vocabulary import Vocabulary, write_vocabulary
 
 SHARD_TOKENS = 1 << 26
 
@@ -120,7 +120,7 @@ def _write_words(path: Path, ranked: Ranked, vocabulary: Vocabulary) -> NDArray[
     """The vocabulary and the types → the target of each type."""
     words = [symbol.encode() for symbol in counts.SYMBOLS[:2]] + ranked.words
     targets = np.array([vocabulary.id(word.decode()) for word in words], np.int32)
-    folder.write_vocabulary(path, vocabulary)
+    write_vocabulary(vocabulary, path / "vocab.txt")
     folder.write_types(path, words, targets)
     return targets
 

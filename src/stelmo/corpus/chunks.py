@@ -6,11 +6,9 @@ Words are numbered within their chunk, in order of appearance.   N words, S sent
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +17,13 @@ from stelmo import __version__
 from stelmo.config import PrepareSettings
 from stelmo.corpus.inputs import Lines, is_document_mark
 from stelmo.corpus.order import key_of
+from stelmo.errors import DataError
 from stelmo.store import atomic
+from stelmo.store.arrays import read_npz
 from stelmo.text import sentences, tokens
 from stelmo.text.chars import BEGIN_SENTENCE, END_SENTENCE
 
+AGAIN = "delete its folder and prepare the text again"
 _MARKERS = frozenset((BEGIN_SENTENCE, END_SENTENCE))
 
 
@@ -113,28 +114,20 @@ def write(chunk: Chunk, path: Path) -> None:
 
 
 def read(path: Path) -> Chunk:
-    with _open(path) as arrays:
-        return Chunk(**{name: arrays[name] for name in Chunk._fields})
+    arrays = read_npz(path, AGAIN, Chunk._fields)
+    return Chunk(**arrays)
 
 
 def read_field(name: str, paths: Iterable[Path]) -> Iterator[NDArray[Any]]:
     """One array of every chunk, without reading the others."""
     for path in paths:
-        with _open(path) as arrays:
-            yield arrays[name]
+        yield read_npz(path, AGAIN, (name,))[name]
 
 
 def read_finished(path: Path, identity: NDArray[np.uint8]) -> Chunk | None:
     """The chunk an earlier run has left, if it has this identity and is not damaged."""
     try:
         chunk = read(path)
-    except (OSError, ValueError, KeyError, BadZipFile):
+    except DataError:
         return None
     return chunk if np.array_equal(chunk.identity, identity) else None
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[Any]:
-    # If np.load opens a file itself and cannot read it, it does not close it.
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-        yield arrays

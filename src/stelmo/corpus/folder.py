@@ -24,6 +24,8 @@ from pydantic import Field
 
 from stelmo.config import PrepareSettings, Settings, parse
 from stelmo.errors import DataError
+from stelmo.store import atomic
+from stelmo.store.arrays import map_npy
 from stelmo.text.chars import BEGIN_SENTENCE, END_SENTENCE
 from stelmo.text.files import LineReader
 from stelmo.text.vocabulary import UNKNOWN, Vocabulary
@@ -94,8 +96,8 @@ class Manifest(Settings):
 def recognises(folder: Path) -> bool:
     """Other folders also have a manifest.json; that of a corpus has the key `corpus`."""
     try:
-        return "corpus" in json.loads((folder / MANIFEST).read_bytes())
-    except (OSError, ValueError, TypeError):
+        return "corpus" in atomic.read_json(folder / MANIFEST, DataError)
+    except (DataError, TypeError):
         return False
 
 
@@ -103,14 +105,9 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; `stelmo prepare` makes a corpus from text")
-    try:
-        values = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise DataError(
-            f"{folder}: not a finished corpus ({MANIFEST} is missing); `stelmo prepare` makes one"
-        ) from None
-    except (OSError, ValueError) as problem:
-        raise DataError(f"{path}: cannot be read ({problem}); {AGAIN}") from None
+    if not path.exists():
+        raise DataError(f"{folder}: not a finished corpus ({MANIFEST} is missing); `stelmo prepare` makes one")
+    values = atomic.read_json(path, DataError, AGAIN)
     version = values.get("corpus") if isinstance(values, dict) else None
     if version != VERSION:
         found = "not the manifest of a corpus" if version is None else f"a corpus of version {version}"
@@ -272,10 +269,7 @@ def shard_names(split: str, number: int) -> tuple[str, str]:
 
 
 def _mapped(path: Path, dtype: type[np.generic]) -> NDArray[Any]:
-    try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as problem:
-        raise DataError(f"{path}: cannot be read ({problem}); {AGAIN}") from None
+    array = map_npy(path, AGAIN)
     if array.dtype != dtype or array.ndim != 1:
         raise DataError(f"{path}: {array.ndim} axes of {array.dtype}, expected 1 of {np.dtype(dtype)}; {AGAIN}")
     return array.view(np.ndarray)  # indexing a np.memmap is slow
@@ -289,11 +283,6 @@ def write_types(folder: Path, words: Sequence[bytes], targets: NDArray[np.int32]
         file.writelines(words)
     np.save(folder / "types.offsets.npy", np.cumsum([0, *map(len, words)], dtype=np.int64))
     np.save(folder / "targets.npy", targets)
-
-
-def write_vocabulary(folder: Path, vocabulary: Vocabulary) -> None:
-    with (folder / "vocab.txt").open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{word}\n" for word in vocabulary)
 
 
 def write_shard(

@@ -55,6 +55,8 @@ def prepare(
     files = find_inputs(inputs, (folder, work))
     recipe = Recipe(settings, files, None if given is None else describe_input(given))
     if (finished := _find_finished(folder, recipe, overwrite)) is not None:
+        if not _foreign_files(work):  # left by a run that was killed when its folder was in place
+            atomic.remove(work)
         return Prepared(finished, False)
     vocabulary = None if given is None else corpus_folder.read_vocabulary(given)
     _open_working_folder(work)
@@ -114,10 +116,14 @@ def _different_inputs(old: Sequence[InputFile], new: Sequence[InputFile]) -> lis
     return sorted(more_or_fewer) or [file.name for file in new if file not in old] or ["in another order"]
 
 
+def _foreign_files(work: Path) -> list[str]:
+    """Names in the working folder that no run has given."""
+    return [path.name for path in work.iterdir() if not path.name.endswith(_OWN_ENDINGS)] if work.is_dir() else []
+
+
 def _open_working_folder(work: Path) -> None:
     """The folder of finished chunks beside the output: new, or left by an interrupted run."""
-    foreign = [path.name for path in work.iterdir() if not path.name.endswith(_OWN_ENDINGS)] if work.is_dir() else []
-    if foreign:
+    if foreign := _foreign_files(work):
         raise OutputError(
             f"{work} is needed for unfinished work but contains {foreign[0]}; choose another output folder"
         )

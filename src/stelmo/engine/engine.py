@@ -3,7 +3,7 @@
 B sentences of a batch, T tokens, L layers, P projection.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import torch
@@ -66,13 +66,19 @@ class Engine:
             start, rows = self.bilm.zero_state(0), rows or self.settings.batch_rows
         elif not isinstance(start, State):
             start = self.start_state(start)
-        if rows is None:
-            batches = planning.by_length([len(words) + 2 for words in found], self.plan.batch_tokens)
-        else:
-            batches = planning.in_order(len(found), rows)
-            start = start.to(self.bilm.encoder.table.device, self.bilm.encoder.table.dtype)
         compute, kept = self.compute(), dict[int, Kept]()
         with torch.inference_mode():
+            if rows is None:
+                filled = [position for position, words in enumerate(found) if words]
+                if len(filled) < len(found):  # a text can have millions of blank lines: they share one result
+                    nothing_LTD = self.bilm.encoder.table.new_zeros(self.bilm.config.depth, 0, self.bilm.config.width)
+                    kept = dict.fromkeys(range(len(found)), keep(nothing_LTD))
+                lengths = [len(found[position]) + 2 for position in filled]
+                groups = planning.by_length(lengths, self.plan.batch_tokens)
+                batches: Iterator[list[int]] = ([filled[place] for place in group] for group in groups)
+            else:
+                batches = planning.in_order(len(found), rows)
+                start = start.to(self.bilm.encoder.table.device, self.bilm.encoder.table.dtype)
             for positions in batches:
                 batch = [found[position] for position in positions]
                 if rows is None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 from typing import NamedTuple
 
 import torch
@@ -187,26 +188,29 @@ def versions(bilm: BiLM) -> list[tuple[int, int]]:
 
 
 class WordCache:
-    """Words → token vectors (U, P), each computed once as long as there is room to remember it."""
+    """Words → token vectors (U, P), each computed once as long as there is room to remember it. Safe for threads."""
 
     def __init__(self, compute: Callable[[Words], Tensor], capacity: int) -> None:
         self._compute, self._capacity = compute, capacity
         self._rows: dict[str, int] = {}
         self._table_VP = torch.empty(0)
+        self._lock = Lock()
 
     def __call__(self, words: Words) -> Tensor:
         if len(words) > self._capacity:
             return self._compute(words)
-        new = [word for word in words if word not in self._rows]
-        if len(self._rows) + len(new) > self._capacity:  # full: start again with the words needed now
-            self.clear()
-            new = list(words)
-        if new:
-            self._remember(new)
-        return self._table_VP[[self._rows[word] for word in words]]
+        with self._lock:
+            new = [word for word in words if word not in self._rows]
+            if len(self._rows) + len(new) > self._capacity:  # full: start again with the words needed now
+                self._rows.clear()
+                new = list(words)
+            if new:
+                self._remember(new)
+            return self._table_VP[[self._rows[word] for word in words]]
 
     def clear(self) -> None:
-        self._rows.clear()
+        with self._lock:
+            self._rows.clear()
 
     def _remember(self, words: Words) -> None:
         vectors_UP = self._compute(words)

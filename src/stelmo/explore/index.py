@@ -232,6 +232,7 @@ def _refuse_carry(policy: StatePolicy) -> None:
 
 def _layers(model: Model, sentences: Sequence[Sentence]) -> Array:
     """(N, L+1, D) at the chosen positions; values outside the range of float16 are refused."""
+    model.forget_words()  # so that a block has the same bits whether or not others ran before it
     computed = model.layers([sentence.tokens for sentence in sentences])
     chosen = [
         layers_LTD[:, list(sentence.positions)].swapaxes(0, 1)

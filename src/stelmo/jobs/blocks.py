@@ -6,11 +6,12 @@ so an interrupted run can reuse the blocks it has finished.
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from stelmo.embed.model import Array, Model, Reduce, all_layers, mean_of_tokens,
 from stelmo.errors import DataError, OutputError, StelmoError
 from stelmo.model.state import State
 from stelmo.store import atomic, vectors
+from stelmo.store.arrays import read_npz
 from stelmo.text import cut as cutting
 from stelmo.text.formats import Sentence
 
@@ -57,7 +59,7 @@ def compute(
     model.forget_words()  # so that a block has the same bits whether or not others ran before it
     reduce = reduction(settings, model.config.depth)
     arrays, carried = model.run([sentence.tokens for sentence in block], reduce, carried=carried)
-    return [array.astype(settings.dtype) for array in arrays], carried
+    return [array.astype(settings.dtype, copy=False) for array in arrays], carried
 
 
 def reduction(settings: OutputSettings, depth: int) -> Reduce:
@@ -92,9 +94,12 @@ def working_folder_of(path: Path) -> Path:
 def working_folder(path: Path, settings: dict[str, Any], overwrite: bool) -> Path:
     """The folder of finished blocks beside the output: new, or left by an interrupted run with the same settings."""
     folder = working_folder_of(path)
+    atomic.remove_dead_drafts(folder)
     note = folder / "settings.json"
     if note.is_file():
-        differing = [name for name, value in json.loads(note.read_text()).items() if settings.get(name) != value]
+        found = atomic.read_json(note, OutputError, "delete its folder")
+        found = found if isinstance(found, dict) else {"settings": found}
+        differing = [name for name, value in found.items() if settings.get(name) != value]
         if not differing:
             return folder
         if not overwrite:
@@ -134,10 +139,9 @@ def file_name(number: int) -> str:
 
 
 def write(block: Block, path: Path) -> None:
-    """Tokens and vectors are concatenated; the shapes give the boundaries."""
+    """Vectors are concatenated; the sentences give the boundaries."""
     arrays: dict[str, Any] = {
         "sentences": np.frombuffer(encode(block.sentences), np.uint8),
-        "shapes": np.array([vector.shape for vector in block.vectors], np.int64),
         "numbers": np.concatenate([vector.ravel() for vector in block.vectors]),
     }
     arrays |= {f"carried_{place}": part for place, part in enumerate(block.carried)}
@@ -145,28 +149,30 @@ def write(block: Block, path: Path) -> None:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def read(path: Path) -> Block:
-    with np.load(path, allow_pickle=False) as arrays:
-        sentences = [Sentence(*fields) for fields in json.loads(arrays["sentences"].tobytes())]
-        shapes, numbers = arrays["shapes"], arrays["numbers"]
-    ends = np.cumsum(shapes.prod(1))
-    pieces = np.split(numbers, ends[:-1])
-    found = [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
-    return Block(sentences, found, read_carried(path))
-
-
-def is_finished(path: Path, sentences: Sequence[Sentence]) -> bool:
-    """Whether the file exists, is not damaged and holds exactly these sentences."""
+def read(path: Path, shape: vectors.Shape) -> Block:
+    """A damaged block, or one whose vectors are not of this shape, is refused."""
+    way_out = f"delete the folder {path.parent} and run the command again"
+    arrays = read_npz(path, way_out)
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return bool(arrays["sentences"].tobytes() == encode(sentences))
-    except (OSError, ValueError, KeyError, BadZipFile):
-        return False
+        sentences = [Sentence(*fields) for fields in json.loads(arrays["sentences"].tobytes())]
+        numbers, shapes = arrays["numbers"], [shape.of(len(sentence.tokens)) for sentence in sentences]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise DataError(f"{path}: not a block of sentences; {way_out}") from None
+    ends = list(accumulate(map(math.prod, shapes)))
+    if numbers.shape != (ends[-1] if ends else 0,) or numbers.dtype != shape.dtype:
+        raise DataError(f"{path}: {numbers.shape} numbers of {numbers.dtype}, which do not match the text; {way_out}")
+    places = zip([0, *ends[:-1]], ends, shapes, strict=True)
+    found = [numbers[start:end].reshape(one) for start, end, one in places]
+    return Block(sentences, found, tuple(arrays[name] for name in sorted(arrays) if name.startswith("carried")))
 
 
-def read_carried(path: Path) -> tuple[Array, ...]:
-    with np.load(path, allow_pickle=False) as arrays:
-        return tuple(arrays[name] for name in sorted(arrays.files) if name.startswith("carried"))
+def find_finished(path: Path, sentences: Sequence[Sentence], shape: vectors.Shape) -> Block | None:
+    """The block in the file, if it exists, is not damaged and holds exactly these sentences."""
+    try:
+        block = read(path, shape)
+    except DataError:
+        return None
+    return block if encode(block.sentences) == encode(sentences) else None
 
 
 def encode(sentences: Sequence[Sentence]) -> bytes:

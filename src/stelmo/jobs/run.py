@@ -13,7 +13,7 @@ import torch
 
 from stelmo.config import OutputSettings
 from stelmo.embed.model import Array, Model
-from stelmo.errors import DataError
+from stelmo.errors import DataError, OutputError
 from stelmo.jobs import blocks
 from stelmo.jobs.blocks import Block, Totals
 from stelmo.model.state import State
@@ -47,16 +47,16 @@ def embed_to_file(
         refuse_unfinished(path, used, totals.text())
         atomic.remove(blocks.working_folder_of(path))
         return Embedded(totals.sentences, False)
-    atomic.remove_dead_drafts(path)
+    remove_dead_drafts(path)
     folder = blocks.working_folder(path, used, overwrite)
     with blocks.removed_if_empty(folder):
         files = list(_finished_blocks(model, sentences, settings, folder, advance))
         if not files:
             raise DataError(blocks.NO_SENTENCE)
-    totals = Totals()
+    totals, shape = Totals(), blocks.output_shape(model, settings)
     with atomic.new_file(path, overwrite) as draft:
-        with vectors.writing(draft, writer_class, blocks.output_shape(model, settings), used) as writer:
-            write_blocks(map(blocks.read, files), writer, totals)
+        with vectors.writing(draft, writer_class, shape, used) as writer:
+            write_blocks((blocks.read(file, shape) for file in files), writer, totals)
         write_note(path, draft, used, totals.text())
     atomic.remove(folder)
     return Embedded(totals.sentences, True)
@@ -78,6 +78,12 @@ def _note(path: Path) -> Path:
     return path.with_name(f".{path.name}.run.json")
 
 
+def remove_dead_drafts(path: Path) -> None:
+    """Delete what killed processes have left of the output and of its note."""
+    for file in (path, _note(path)):
+        atomic.remove_dead_drafts(file)
+
+
 def write_note(path: Path, draft: Path, used: dict[str, Any], text: str) -> None:
     """Written before the draft gets its name, so that a finished output always has its note."""
     status = draft.stat()
@@ -89,10 +95,10 @@ def write_note(path: Path, draft: Path, used: dict[str, Any], text: str) -> None
 def _noted(path: Path, used: dict[str, Any]) -> str | None:
     """The digest of the text the output was made from, if it was made with these settings and not changed since."""
     try:
-        note, status = json.loads(_note(path).read_bytes()), path.stat()
+        note, status = atomic.read_json(_note(path), OutputError), path.stat()
         unchanged = (note["bytes"], note["modified"]) == (status.st_size, status.st_mtime_ns)
         return str(note["text"]) if unchanged and note["settings"] == json.loads(json.dumps(used)) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, OutputError, KeyError, TypeError):
         return None
 
 
@@ -124,13 +130,14 @@ def _finished_blocks(
 
     Only leading blocks are reused, because with state "carry" a changed text changes everything after it.
     """
-    reusing, carried = True, None
+    reusing, carried, shape = True, None, blocks.output_shape(model, settings)
     for number, block in enumerate(blocks.cut(model, blocks.checked_keys(sentences, settings), settings)):
         file = folder / blocks.file_name(number)
-        reusing = reusing and blocks.is_finished(file, block)
-        if reusing:
-            carried = _state(blocks.read_carried(file))
+        finished = blocks.find_finished(file, block, shape) if reusing else None
+        if finished is not None:
+            carried = _state(finished.carried)
         else:
+            reusing = False
             arrays, carried = blocks.compute(model, block, settings, carried)
             blocks.write(Block(block, arrays, _arrays(carried)), file)
         advance(blocks.token_count(block))

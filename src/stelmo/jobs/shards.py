@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from zipfile import BadZipFile
 
 from stelmo.config import OutputSettings, Positive, Settings, parse
 from stelmo.embed.model import Model
@@ -89,7 +88,7 @@ def embed_shard(
             totals.add(block)
             if shard.owns(number):
                 file = working / blocks.file_name(number)
-                if not blocks.is_finished(file, block):
+                if blocks.find_finished(file, block, shape) is None:
                     blocks.write(Block(block, blocks.compute(model, block, settings)[0]), file)
                 own += len(block)
                 advance(blocks.token_count(block))
@@ -143,11 +142,11 @@ def merge(folders: Sequence[Path], path: Path, *, overwrite: bool = False) -> Em
     if path.exists() and not overwrite:
         run.refuse_unfinished(path, note.settings, note.text)
         return Embedded(note.sentences, False)
-    atomic.remove_dead_drafts(path)
+    run.remove_dead_drafts(path)
     totals = Totals()
     with atomic.new_file(path, overwrite) as draft:
         with vectors.writing(draft, writer_class, note.shape, note.settings) as writer:
-            run.write_blocks(map(_read_block, files), writer, totals)
+            run.write_blocks((blocks.read(file, note.shape) for file in files), writer, totals)
             if totals.text() != note.text:
                 raise DataError(f"{files[0].parent}: the blocks do not match the text in {NOTE}; run the shards again")
         run.write_note(path, draft, note.settings, note.text)
@@ -185,10 +184,7 @@ def _all_blocks(folders: Sequence[Path]) -> tuple[ShardNote, list[Path]]:
 
 
 def _read_note(folder: Path) -> ShardNote:
-    try:
-        values = json.loads((folder / NOTE).read_bytes())
-    except (OSError, ValueError):
-        raise DataError(f"{folder}: not a finished shard ({NOTE} is missing or damaged)") from None
+    values = atomic.read_json(folder / NOTE, DataError, "the folder is not a finished shard, so run its shard again")
     return parse(ShardNote, values, str(folder / NOTE), DataError)
 
 
@@ -206,10 +202,3 @@ def _compared(one: ShardNote, other: ShardNote) -> Iterator[tuple[str, object, o
         yield name, one.settings.get(name), other.settings.get(name)
     yield "text", (one.text, one.blocks, one.sentences), (other.text, other.blocks, other.sentences)
     yield "shape", one.shape, other.shape
-
-
-def _read_block(file: Path) -> Block:
-    try:
-        return blocks.read(file)
-    except (OSError, ValueError, KeyError, BadZipFile) as problem:
-        raise DataError(f"{file}: damaged ({problem}); delete its folder and run the shard again") from None

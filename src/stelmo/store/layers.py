@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from stelmo.config import Dtype, Positive, Settings
 from stelmo.errors import DataError, OutputError
 from stelmo.store import growing
+from stelmo.store.arrays import map_npy
 
 Array = NDArray[Any]
 
@@ -118,11 +119,7 @@ def _differences(found: Manifest, asked: Manifest, start_found: Array, start: Ar
 
 
 def _read_start(folder: Path) -> Array:
-    try:
-        start: Array = np.load(folder / START, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        raise DataError(f"{folder / START}: missing or damaged; {WAY_OUT}") from None
-    return start
+    return np.array(map_npy(folder / START, WAY_OUT))
 
 
 def recognises(folder: Path) -> bool:

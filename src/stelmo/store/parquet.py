@@ -33,7 +33,7 @@ def text_values(path: Path) -> Iterator[tuple[int, Any]]:
                     yield row, value.as_py()
                 except UnicodeDecodeError as problem:
                     raise DataError(f"{path}: row {row}, column {column}: not UTF-8 ({problem.reason})") from None
-    except (pa.ArrowException, OSError) as problem:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:  # names of columns are decoded, too
         reason = str(problem).split("\n")[0]
         raise DataError(f"{path}: cannot be read as Parquet ({reason})") from None
 

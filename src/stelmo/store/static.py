@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from stelmo.errors import DataError, OutputError
 from stelmo.store import atomic
+from stelmo.store.arrays import DAMAGE
 from stelmo.text.files import LineReader
 
 WORDS = "words.txt"
@@ -266,8 +267,9 @@ def _array(path: Path, wanted: Only) -> StaticVectors:
 def _mapped(path: Path) -> NDArray[Any]:
     try:
         stored: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path}: not a .npy array ({str(error).splitlines()[0]}); expected one of floats") from error
+    except DAMAGE as error:
+        reason = " ".join(str(error).split())[:100]
+        raise DataError(f"{path}: not a .npy array ({reason}); expected one of floats") from error
     if stored.ndim != 2 or not stored.size or stored.dtype.kind != "f":
         raise DataError(f"{path}: an array {stored.shape} of {stored.dtype}; expected floats of (words, width)")
     return stored

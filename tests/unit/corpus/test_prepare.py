@@ -237,6 +237,14 @@ def test_the_number_of_processes_changes_no_byte(tmp_path, small_chunks):
     assert shards.read(tmp_path / "by-1").manifest.train.shards > 3
 
 
+@pytest.mark.parametrize(("name", "kept"), [("000000.npz", False), ("notes.md", True)])
+def test_a_finished_run_that_is_repeated_removes_what_a_kill_has_left(name, kept, tmp_path):
+    made(tmp_path, LONG_TEXT, PrepareSettings(), "corpus")
+    left = write(tmp_path / "corpus.partial" / name, "left")
+    assert not prepare([tmp_path / "a.txt"], tmp_path / "corpus", PrepareSettings()).made
+    assert left.exists() == kept
+
+
 def test_an_interrupted_run_goes_on_and_ends_in_the_same_bytes(tmp_path, small_chunks, monkeypatch):
     made(tmp_path, LONG_TEXT, PrepareSettings(), "whole")
     calls = []

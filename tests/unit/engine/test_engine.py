@@ -340,3 +340,23 @@ def test_the_warm_state_may_start_a_network_that_is_trained(first):
     model = tiny.model()
     getattr(model, first)([["bank"]])
     assert not model.start_state("warm").h.is_inference()
+
+
+def test_empty_sentences_share_one_result_and_change_no_other_bit():
+    model, calls = MODELS["float32"], []
+
+    def keep(layers_LTD):
+        calls.append(layers_LTD.shape)
+        return layers_LTD.numpy().copy()
+
+    filled = [["the", "bank"], ["."], ["the"]]
+    between = [[], filled[0], [], filled[1], [], filled[2], *[[]] * 100]
+    alone, _ = model.engine.run(filled, keep, "fresh")
+    calls.clear()
+    found, _ = model.engine.run(between, keep, "fresh")
+    assert len(calls) == 4
+    assert {layers.shape for layers, words in zip(found, between, strict=True) if not words} == {
+        (3, 0, alone[0].shape[2])
+    }
+    for one, other in zip(alone, (found[place] for place in (1, 3, 5)), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -1,22 +1,27 @@
 """Mutated files of every format: refused in one sentence, or a model whose every number is finite; nothing else."""
 
 import gzip
+import json
 import random
 import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import efml_oracle
+import oracle
 import pytest
 import tiny
 import torch
+from allennlp_state import state_of
 
 from stelmo.errors import StelmoError
 from stelmo.formats import models
 
 CHECKPOINT = Path(__file__).parents[2] / "fixtures" / "bilm_tf_checkpoint"
+OPTIONS = oracle.options(highways=2)
 MUTANTS = 25  # of each format; bench/fuzz_formats.py tries as many as asked for
 
 
@@ -34,12 +39,22 @@ def nlpl(path: Path) -> Path:
 
 
 def allennlp(path: Path) -> Path:
-    """An archive whose state is not an ELMo: the container is what is mutated."""
-    torch.save({"weight": torch.ones(3)}, path / "weights.th")
+    """An archive with its options, as a trained task has them."""
+    state = state_of(oracle.random_weights(OPTIONS, seed=6), "text_field_embedder.token_embedder_elmo._elmo.", mixes=1)
+    torch.save(state, path / "weights.th")
+    (path / "options.json").write_text(json.dumps(OPTIONS))
     with tarfile.open(path / "model.tar.gz", "w:gz") as archive:
         archive.add(path / "weights.th", "weights.th")
-    (path / "weights.th").unlink()
+        archive.add(path / "options.json", "fta/model.text_field_embedder.token_embedders.elmo.options_file")
+    for name in ("weights.th", "options.json"):
+        (path / name).unlink()
     return path / "model.tar.gz"
+
+
+def allennlp_state(path: Path, zipped: bool) -> Path:
+    state = state_of(oracle.random_weights(OPTIONS, seed=6), dtype=torch.float32)
+    torch.save(state, path / "weights.th", _use_new_zipfile_serialization=zipped)
+    return path / "weights.th"
 
 
 def checkpoint(path: Path) -> Path:
@@ -52,6 +67,8 @@ FORMATS: dict[str, Callable[[Path], Path]] = {
     "bilm": lambda path: tiny.folder(path / "m", "bilm"),
     "nlpl": nlpl,
     "allennlp": allennlp,
+    "allennlp state": partial(allennlp_state, zipped=True),
+    "allennlp state, older pickle": partial(allennlp_state, zipped=False),
     "efml": lambda path: efml_oracle.write(efml_oracle.random_model(efml_oracle.architecture()), path / "m"),
     "efml, older pickles": lambda path: efml_oracle.write(
         efml_oracle.random_model(efml_oracle.architecture()), path / "m", zipped=False

@@ -168,6 +168,40 @@ def test_a_damaged_block_is_computed_again(tmp_path):
     assert (tmp_path / "v.npz").read_bytes() == (tmp_path / "again.npz").read_bytes()
 
 
+def last_number_changed(block):
+    place = block.rindex(b"PK\3\4") - 5  # the end of the numbers, before the next member, or before the directory
+    return block[:place] + bytes([block[place] ^ 1]) + block[place + 1 :]
+
+
+DAMAGES = {
+    "cut": lambda block: block[: len(block) // 2],
+    "a number": last_number_changed,
+    "a header that is not an expression": lambda block: block.replace(b"'descr'", b"'descr["),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_whatever_is_damaged_in_a_block_it_is_computed_again(damage, tmp_path):
+    with pytest.raises(PulledPlugError):
+        embed(tmp_path / "v.npz", sentences=interrupted(17))
+    block = tmp_path / "v.npz.partial" / "000001.npz"
+    whole = block.read_bytes()
+    block.write_bytes(damage(whole))
+    assert block.read_bytes() != whole
+    embed(tmp_path / "v.npz")
+    embed(tmp_path / "again.npz")
+    assert (tmp_path / "v.npz").read_bytes() == (tmp_path / "again.npz").read_bytes()
+
+
+@pytest.mark.parametrize("content", ["[]", "{", "[" * 100_000])
+def test_damaged_settings_of_an_interrupted_run_are_refused(content, tmp_path):
+    with pytest.raises(PulledPlugError):
+        embed(tmp_path / "v.npz", sentences=interrupted(17))
+    (tmp_path / "v.npz.partial" / "settings.json").write_text(content)
+    with pytest.raises(OutputError, match="delete"):
+        embed(tmp_path / "v.npz")
+
+
 def test_carry_in_a_file_is_carry_in_one_call(tmp_path):
     model = tiny.model(state="carry", batch_rows=3)
     embed(tmp_path / "v.npz", model=model)
@@ -259,6 +293,13 @@ def test_drafts_of_killed_processes_are_removed_and_those_of_others_are_not(tmp_
     left.write_text("half")
     embed(tmp_path / "v.npz", overwrite=True)
     assert not left.exists()
+
+
+@pytest.mark.parametrize("name", ["v.npz.partial", ".v.npz.run.json"])
+def test_drafts_of_the_working_folder_and_of_the_note_are_removed(name, tmp_path):
+    subprocess.run([sys.executable, "-c", KILLED, tmp_path / name], check=False)
+    embed(tmp_path / "v.npz")
+    assert {entry.name for entry in tmp_path.iterdir()} == {"v.npz", ".v.npz.run.json"}
 
 
 def test_an_unknown_ending_is_refused_before_any_work(tmp_path):
