@@ -4,8 +4,8 @@ N uses, D width, K groups, A axes.
 
 Groups are found by k-means on unit vectors, along the axes of greatest variance. Their number is the most stable one:
 groups of random halves of the uses, extended to all uses, agree best with the groups of all uses (adjusted Rand index).
-It is 1 unless the uses separate better than chance, that is, better than points of a Gaussian with the same variances
-that are grouped the same way. Meanings separate best by the vectors of `contexts.py`.
+It is 1 unless the uses separate better than chance, that is, clearly better than points of a Gaussian with the same
+variances in as many groups. Meanings separate best by the vectors of `contexts.py`.
 
 A group is labelled with nearby words. A word's score is its log-odds in the group against the other groups, with all
 uses as the prior, in standard deviations (Monroe et al. 2008, "Fightin' Words", eq. 16 to 22). A word counts once per
@@ -35,7 +35,7 @@ AXES = 8  # the variance along further axes is mostly noise
 TRIALS = 4  # runs of k-means; the tightest is kept
 ROUNDS = 50
 GAUSSIANS = 8  # random samples that the uses must separate better than
-CLEARLY = 2.5  # standard deviations of the samples' silhouettes above their mean
+CLEARLY = 2.33  # standard deviations of the samples' silhouettes above their mean: a chance of 1 in 100
 ENOUGH = 500  # uses from which the number of groups is chosen
 FEWEST = 6  # uses: fewer are always one group
 NOISE = 1e-5  # a spread this small is rounding error
@@ -86,8 +86,8 @@ def _number_of_groups(axes_NA: Array, rng: Generator) -> int:
         return 1
     count = max(range(2, most + 1), key=lambda count: stability(axes_NA, count, rng))
     samples = (rng.normal(size=axes_NA.shape) * axes_NA.std(0) for _ in range(GAUSSIANS))
-    chance = [_separation(sample_NA, most, rng) for sample_NA in samples]
-    return count if _separation(axes_NA, most, rng) > np.mean(chance) + CLEARLY * np.std(chance, ddof=1) else 1
+    chance = [_separation(sample_NA, count, rng) for sample_NA in samples]
+    return count if _separation(axes_NA, count, rng) > np.mean(chance) + CLEARLY * np.std(chance, ddof=1) else 1
 
 
 def stability(points_NA: Array, count: int, rng: Generator) -> float:
@@ -117,10 +117,8 @@ def agreement(first_N: Groups, second_N: Groups) -> float:
     return 1.0 if most == chance else (both - chance) / (most - chance)
 
 
-def _separation(points_NA: Array, most: int, rng: Generator) -> float:
-    """The best silhouette of any number of groups."""
-    distances_NN = np.sqrt(squared_distances(points_NA))
-    return max(silhouette(distances_NN, kmeans(points_NA, count, rng)) for count in range(2, most + 1))
+def _separation(points_NA: Array, count: int, rng: Generator) -> float:
+    return silhouette(np.sqrt(squared_distances(points_NA)), kmeans(points_NA, count, rng))
 
 
 def kmeans(points_NA: Array, count: int, rng: Generator) -> Groups:
