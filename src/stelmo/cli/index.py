@@ -44,10 +44,13 @@ def index(
 def build(model: "Model", found: Inputs, to: Path, words: list[str] | None, per_word: int) -> None:
     from stelmo.explore import index  # imported here, because `--help` does not need torch
 
+    is_new = not to.exists()
     with screen.progress("indexing", found.fraction) as advance:
         tokens = (sentence.tokens for sentence in found)
         made = index.build(model, tokens, to, words=words, per_word=per_word, advance=advance)
     if not len(made):
+        if is_new:
+            index.discard(to)
         raise DataError(f"{to}: the index is empty; the corpus does not use {'these words' if words else 'any word'}")
     typer.echo(f"{to}: {len(made):,} uses of {len(made.words):,} words; show them with `stelmo explore {to}`")
 

@@ -1,10 +1,11 @@
-"""Uses of a word → groups of meanings, and the words that distinguish them. Knows no model and no files.
+"""Vectors of a word's uses → groups of meanings, and the words that distinguish them. Knows no model and no files.
 
 N uses, D width, K groups, A axes.
 
-Groups are found by k-means on unit vectors, along the axes of greatest variance. The number of groups is the smallest
-whose silhouette is nearly the best. It is 1 unless the uses separate better than chance, that is, better than points of
-a Gaussian with the same variances that are grouped the same way.
+Groups are found by k-means on unit vectors, along the axes of greatest variance. Their number is the most stable one:
+groups of random halves of the uses, extended to all uses, agree best with the groups of all uses (adjusted Rand index).
+It is 1 unless the uses separate better than chance, that is, clearly better than points of a Gaussian with the same
+variances in as many groups. Meanings separate best by the vectors of `contexts.py`.
 
 A group is labelled with nearby words. A word's score is its log-odds in the group against the other groups, with all
 uses as the prior, in standard deviations (Monroe et al. 2008, "Fightin' Words", eq. 16 to 22). A word counts once per
@@ -28,12 +29,13 @@ from stelmo.explore.mixing import units
 Array = NDArray[Any]
 Groups = NDArray[np.int64]
 
-MOST = 8  # groups, if their number is not given
-NEARLY = 0.03  # a silhouette this much below the best is as good: few groups are easier to read than many
-AXES = 16  # the variance along further axes is mostly noise
+MOST = 6  # groups, if their number is not given
+HALVES = 10  # random halves whose groups are compared with those of all uses
+AXES = 8  # the variance along further axes is mostly noise
 TRIALS = 4  # runs of k-means; the tightest is kept
 ROUNDS = 50
-GAUSSIANS = 5  # random samples that the uses must separate better than
+GAUSSIANS = 8  # random samples that the uses must separate better than
+CLEARLY = 2.33  # standard deviations of the samples' silhouettes above their mean: a chance of 1 in 100
 ENOUGH = 500  # uses from which the number of groups is chosen
 FEWEST = 6  # uses: fewer are always one group
 NOISE = 1e-5  # a spread this small is rounding error
@@ -76,23 +78,47 @@ def _axes(units_ND: Array) -> Array:
 
 
 def _number_of_groups(axes_NA: Array, rng: Generator) -> int:
-    """The smallest number that separates the uses nearly best; 1 if Gaussian samples separate as well."""
+    """The most stable number; 1 if Gaussian samples separate as well."""
     if len(axes_NA) > ENOUGH:
         axes_NA = axes_NA[rng.choice(len(axes_NA), ENOUGH, replace=False)]
-    most = min(MOST, len(np.unique(axes_NA, axis=0)), len(axes_NA) - 1)
+    most = min(MOST, len(np.unique(axes_NA, axis=0)), len(axes_NA) // 2)
     if most < 2 or len(axes_NA) < FEWEST:
         return 1
-    found, best = _best_number(axes_NA, most, rng)
+    count = max(range(2, most + 1), key=lambda count: stability(axes_NA, count, rng))
     samples = (rng.normal(size=axes_NA.shape) * axes_NA.std(0) for _ in range(GAUSSIANS))
-    return found if all(_best_number(sample_NA, most, rng)[1] < best for sample_NA in samples) else 1
+    chance = [_separation(sample_NA, count, rng) for sample_NA in samples]
+    return count if _separation(axes_NA, count, rng) > np.mean(chance) + CLEARLY * np.std(chance, ddof=1) else 1
 
 
-def _best_number(axes_NA: Array, most: int, rng: Generator) -> tuple[int, float]:
-    """The smallest number of groups whose silhouette is nearly the best, and the best silhouette."""
-    distances_NN = np.sqrt(squared_distances(axes_NA))
-    scores = {count: silhouette(distances_NN, kmeans(axes_NA, count, rng)) for count in range(2, most + 1)}
-    best = max(scores.values())
-    return min(count for count, score in scores.items() if score >= best - NEARLY), best
+def stability(points_NA: Array, count: int, rng: Generator) -> float:
+    """How well groups of random halves agree with those of all points: 1 completely, 0 as by chance."""
+    groups_N = kmeans(points_NA, count, rng)
+    return float(np.mean([agreement(groups_N, _groups_of_half(points_NA, count, rng)) for _ in range(HALVES)]))
+
+
+def _groups_of_half(points_NA: Array, count: int, rng: Generator) -> Groups:
+    """All points, each in the group of the nearest centre of a random half."""
+    half_MA = points_NA[rng.choice(len(points_NA), len(points_NA) // 2, replace=False)]
+    count = min(count, len(np.unique(half_MA, axis=0)))
+    groups_M = _run(half_MA, count, rng)[0]
+    centres_KA = np.stack([half_MA[groups_M == group].mean(0) for group in np.unique(groups_M)])
+    return _nearest_centre(points_NA, centres_KA)[0]
+
+
+def agreement(first_N: Groups, second_N: Groups) -> float:
+    """The adjusted Rand index (Hubert & Arabie 1985): 1 for the same groups, 0 as by chance."""
+    sizes_KK = np.zeros((first_N.max() + 1, second_N.max() + 1))
+    np.add.at(sizes_KK, (first_N, second_N), 1)
+    both, first, second, all_ = (
+        float((sizes * (sizes - 1) / 2).sum())
+        for sizes in (sizes_KK, sizes_KK.sum(1), sizes_KK.sum(0), np.array(len(first_N)))
+    )
+    chance, most = first * second / all_, (first + second) / 2
+    return 1.0 if most == chance else (both - chance) / (most - chance)
+
+
+def _separation(points_NA: Array, count: int, rng: Generator) -> float:
+    return silhouette(np.sqrt(squared_distances(points_NA)), kmeans(points_NA, count, rng))
 
 
 def kmeans(points_NA: Array, count: int, rng: Generator) -> Groups:
@@ -106,15 +132,21 @@ def _run(points_NA: Array, count: int, rng: Generator) -> tuple[Groups, float]:
     centres_KA = np.stack(list(_first_centres(points_NA, count, rng)))
     groups_N = np.full(len(points_NA), -1)
     for _ in range(ROUNDS):
-        squares_NK = (centres_KA**2).sum(1) - 2 * points_NA @ centres_KA.T  # plus |point|², the same for all centres
-        before_N, groups_N = groups_N, squares_NK.argmin(1)
+        before_N = groups_N
+        groups_N, squares_N = _nearest_centre(points_NA, centres_KA)
         if (before_N == groups_N).all():
             break
         member_KN = np.eye(count)[:, groups_N]
         sizes_K1 = member_KN.sum(1, keepdims=True)
         # A centre without points stays where it is.
         centres_KA = np.where(sizes_K1 > 0, member_KN @ points_NA / np.maximum(1, sizes_K1), centres_KA)
-    return groups_N, float(squares_NK.min(1).sum())
+    return groups_N, float(squares_N.sum())
+
+
+def _nearest_centre(points_NA: Array, centres_KA: Array) -> tuple[Groups, Array]:
+    """The number of each point's nearest centre, and the squared distance, less the point's own square."""
+    squares_NK = (centres_KA**2).sum(1) - 2 * points_NA @ centres_KA.T
+    return squares_NK.argmin(1), squares_NK.min(1)
 
 
 def _first_centres(points_NA: Array, count: int, rng: Generator) -> Iterator[Array]:
@@ -149,6 +181,16 @@ def _largest_first(groups_N: Groups) -> Groups:
     rank = np.empty(len(names), np.int64)
     rank[np.lexsort((firsts, -sizes))] = np.arange(len(names))
     return rank[inverse_N]
+
+
+def central(vectors_ND: Array, groups_N: Groups, count: int = 5) -> list[list[int]]:
+    """For each group the places of the uses nearest to its centre by cosine, nearest first; ties by place."""
+    units_ND, found = units(np.asarray(vectors_ND, np.float32)), list[list[int]]()
+    for group in range(int(groups_N.max(initial=-1)) + 1):
+        places = np.flatnonzero(groups_N == group)
+        cosines = units_ND[places] @ units(units_ND[places].mean(0))
+        found.append(places[np.argsort(-cosines.round(6), kind="stable")[:count]].tolist())
+    return found
 
 
 def labels(uses: Sequence[Use], assignment: Iterable[int] | NDArray[Any], count: int = 3) -> list[list[str]]:

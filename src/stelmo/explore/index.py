@@ -16,6 +16,7 @@ from stelmo.config import STATES, StatePolicy, choose
 from stelmo.embed.model import Model, Sentences
 from stelmo.engine.inputs import checked
 from stelmo.errors import ConfigError, DataError
+from stelmo.explore.mixing import Mix, Vectors, mixed
 from stelmo.jobs.run import Advance
 from stelmo.store import uses as store
 from stelmo.store.uses import Manifest, Sentence, UseFolder
@@ -96,11 +97,13 @@ class Index:
     def layers(self, ids: Sequence[int] | Ids) -> NDArray[np.float32]:
         """(N, L+1, D), one row per id."""
         self._refuse_unknown(ids)
-        return self.stored(ids).astype(np.float32)
+        return self._folder.layers(ids)
 
-    def stored(self, ids: Sequence[int] | Ids) -> Array:
-        """(N, L+1, D) as stored, in float16."""
-        return self._folder.vectors_NLD[np.asarray(ids, np.int64)]
+    def mixed(self, ids: Sequence[int] | Ids, mix: Mix) -> Vectors:
+        """(N, D): the layers mixed, one row per id. Layers with weight 0 are not read."""
+        used = [layer for layer, weight in enumerate(mix.weights) if weight]
+        weights = tuple(mix.weights[layer] for layer in used)
+        return mixed(self._folder.layers(ids, used), Mix(weights, mix.gamma))
 
     def ids_in(self, tokens: Sequence[str]) -> Ids:
         """The ids of the uses in sentences with exactly these tokens."""
@@ -146,11 +149,29 @@ def build(
 
     `words` restricts the index to these words; by default all tokens with a letter are indexed. `per_word` limits the
     uses of a word to the first ones. A folder belongs to one model and its settings. Finished blocks survive an
-    interruption: the same call resumes. `advance` is called with the number of tokens of each finished block.
+    interruption: the same call resumes. `advance` is called with the number of tokens of each finished block. If the
+    work ends with an error before the first block is finished, no new folder is left behind.
     """
     path = Path(folder)
-    policy = model.settings.state
-    _refuse_carry(policy)
+    _refuse_carry(model.settings.state)
+    is_new = not path.exists()
+    try:
+        return _build(model, sentences, path, words, per_word, block_tokens, advance)
+    except BaseException:
+        if is_new and store.exists(path) and not len(UseFolder(path).there_N):
+            store.discard(path)
+        raise
+
+
+def _build(
+    model: Model,
+    sentences: Sentences,
+    path: Path,
+    words: Collection[str] | None,
+    per_word: int | None,
+    block_tokens: int,
+    advance: Advance,
+) -> Index:
     store.prepare(path, _manifest(model))
     with store.writing(path) as writer:
         choice = _Choice(writer.found, words, per_word)
@@ -160,6 +181,11 @@ def build(
                 writer.add(chosen, _layers(model, chosen))
             advance(sum(map(len, block)))
     return open(path)
+
+
+def discard(folder: str | Path) -> None:
+    """Remove an index from the disk."""
+    store.discard(Path(folder))
 
 
 def delete(folder: str | Path, unwanted: Callable[[tuple[str, ...]], bool]) -> int:
@@ -221,7 +247,8 @@ class _Choice:
 def _manifest(model: Model) -> Manifest:
     settings = model.settings.model_dump(mode="json", exclude=HARMLESS)
     depth, width = model.config.depth, model.config.width
-    return Manifest(model=model.saved().fingerprint(), settings=settings, depth=depth, width=width)
+    fingerprint = model.saved().fingerprint()
+    return Manifest(model=fingerprint, settings=settings, depth=depth, width=width, vectors="int8")
 
 
 def _refuse_carry(policy: StatePolicy) -> None:
@@ -231,18 +258,11 @@ def _refuse_carry(policy: StatePolicy) -> None:
 
 
 def _layers(model: Model, sentences: Sequence[Sentence]) -> Array:
-    """(N, L+1, D) at the chosen positions; values outside the range of float16 are refused."""
+    """(N, L+1, D) at the chosen positions."""
     model.forget_words()  # so that a block has the same bits whether or not others ran before it
     computed = model.layers([sentence.tokens for sentence in sentences])
     chosen = [
         layers_LTD[:, list(sentence.positions)].swapaxes(0, 1)
         for sentence, layers_LTD in zip(sentences, computed, strict=True)
     ]
-    layers_NLD = np.concatenate(chosen)
-    with np.errstate(over="ignore"):
-        kept_NLD = layers_NLD.astype(np.float16)
-    if not np.isfinite(kept_NLD).all():
-        raise DataError(
-            f"the layers reach {np.abs(layers_NLD).max():.3g}; the index stores float16, which holds at most 65504"
-        )
-    return kept_NLD
+    return np.concatenate(chosen)

@@ -77,7 +77,7 @@ def similarities(index: Index, ids_N: Ids, query_D: Array, mix: Mix) -> Vectors:
     """The cosine of each use with the query, block by block: a large index is never in memory as a whole."""
     unit_D = units(query_D)
     blocks = [ids_N[first : first + BLOCK_USES] for first in range(0, len(ids_N), BLOCK_USES)]
-    found = [units(mixed(index.stored(block), mix)) @ unit_D for block in blocks]
+    found = [units(index.mixed(block, mix)) @ unit_D for block in blocks]
     return np.concatenate([np.empty(0, np.float32), *found])
 
 
@@ -98,5 +98,5 @@ def _flat(index: Index, mix: Mix) -> Any:
 
     flat = faiss.IndexFlatIP(index.width)
     for first in range(0, len(index), BLOCK_USES):
-        flat.add(units(mixed(index.stored(index.ids[first : first + BLOCK_USES]), mix)))
+        flat.add(units(index.mixed(index.ids[first : first + BLOCK_USES], mix)))
     return flat

@@ -18,7 +18,8 @@ from starlette.exceptions import HTTPException
 from stelmo.config import Layer, ServeSettings, choose
 from stelmo.embed.model import Model
 from stelmo.errors import DataError
-from stelmo.explore import mixing, static
+from stelmo.explore import contexts, mixing, static
+from stelmo.explore.contexts import Contexts
 from stelmo.explore.index import Index
 from stelmo.explore.mixing import Mix
 from stelmo.explore.static import Static
@@ -70,7 +71,7 @@ class Context:
 
     def prepare(self) -> None:
         """Compute what the first request about the index would have to wait for."""
-        _ = self.uses().words, self.static
+        _ = self.uses().words, self.static, self.contexts
 
     def close(self) -> None:
         self.jobs.close()
@@ -84,6 +85,11 @@ class Context:
     def static(self) -> Static | None:
         """Vectors without context; None for a model without a vocabulary."""
         return None if self.model.vocabulary is None else static.of_model(self.model)
+
+    @cached_property
+    def contexts(self) -> Contexts | None:
+        """Vectors of the words around a use, by which uses are grouped; None for a model without a softmax."""
+        return contexts.of_model(self.model)
 
     @property
     def depth(self) -> int:

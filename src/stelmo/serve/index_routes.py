@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from stelmo.errors import DataError
 from stelmo.explore import clusters, maps, search
+from stelmo.explore.contexts import Contexts
 from stelmo.explore.index import Index, Use
 from stelmo.explore.mixing import Mix
 from stelmo.explore.mixing import mixed as mixed_uses
@@ -61,7 +62,7 @@ async def neighbours(here: Here, body: bodies.NeighboursRequest) -> bodies.Neigh
 
 @router.post("/map", response_model=bodies.MapAnswer)
 async def map_(here: Here, body: bodies.MapRequest) -> Response:
-    """Every use of a word as a point, by PCA; the clusters are those of the first mix."""
+    """Every use of a word as a point, by PCA, with the clusters of the uses."""
     if body.method != "pca":
         raise DataError(f"method {body.method} takes long; POST the same body to /v1/map/jobs, or use pca")
     work = _map(here, body)
@@ -106,18 +107,27 @@ def _map(here: Context, body: bodies.MapRequest) -> "partial[bodies.MapAnswer]":
     if not index.words.get(body.word.lower()):
         raise HTTPException(404, f"the index has no use of {body.word!r:.60}")
     mixes = [here.mix(asked) for asked in body.mixes]
-    return partial(compute_map, index, body, mixes, min(body.limit, here.settings.uses))
+    return partial(compute_map, index, body, mixes, min(body.limit, here.settings.uses), here.contexts)
 
 
 def compute_map(
-    index: Index, asked: bodies.MapRequest, mixes: Sequence[Mix], limit: int, advance: Advance
+    index: Index,
+    asked: bodies.MapRequest,
+    mixes: Sequence[Mix],
+    limit: int,
+    contexts: Contexts | None,
+    advance: Advance,
 ) -> bodies.MapAnswer:
-    """A map for each mix; the clusters are those of the first. `advance` is called with the fraction done."""
+    """A map for each mix. The clusters are those of the uses' contexts, without them those of the first mix.
+
+    `advance` is called with the fraction done.
+    """
     ids = index.ids_of(asked.word)
     uses = [index.use(int(id)) for id in _sample(ids.tolist(), limit)]
     layers_NLD = index.layers([use.id for use in uses])
     vectors = [mixed_uses(layers_NLD, mix) for mix in mixes]
-    groups = clusters.clusters(vectors[0], asked.clusters, asked.seed)
+    grouped_ND = contexts.vectors(uses) if contexts else vectors[0]
+    groups = clusters.clusters(grouped_ND, asked.clusters, asked.seed)
     flat: list[bodies.FlatMap] = []
     for number, (vectors_ND, mix) in enumerate(zip(vectors, asked.mixes, strict=True)):
 

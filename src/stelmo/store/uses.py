@@ -1,7 +1,7 @@
 """Word uses with their layers ↔ a folder that grows, read by memory map. Knows no model.
 
  manifest.json   model and settings the layers were computed with
- vectors.bin     (L+1, D) of one use after the other, float16
+ vectors.bin     one row for each use
  journal.bin     blocks of two kinds
  lock            held by the process that writes
 
@@ -9,9 +9,16 @@
  DEL   the numbers of deleted uses
 
 A use's number is its place in vectors.bin and never changes. `growing.py` explains what an interrupted writer leaves
-behind.
+behind. The manifest says how a row stores the layers:
+
+ int8      for each layer a float32, the value of one step; then the layers in steps, -127 … 127. Of layer 0 only the
+           first half is stored: in a biLM the second one is equal to it
+ float16   (L+1, D), in older indexes; they are read, and grow as they are
+
+N uses, L layers, D width, B bytes of a row.
 """
 
+import contextlib
 import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -43,10 +50,48 @@ class Manifest(Settings):
     settings: dict[str, Any]  # the settings of the model that change numbers
     depth: Positive
     width: Positive
+    vectors: Literal["int8", "float16"] = "float16"  # old manifests do not have it
 
     @property
     def use_bytes(self) -> int:
-        return 2 * self.depth * self.width
+        if self.vectors == "float16":
+            return 2 * self.depth * self.width
+        return 4 * self.depth + self.width // 2 + (self.depth - 1) * self.width
+
+    def packed(self, layers_NLD: Array) -> Array:
+        """(N, B): the rows that store these layers; numbers that cannot be stored are refused."""
+        layers_NLD = np.asarray(layers_NLD, np.float32)
+        if self.vectors == "float16":
+            with np.errstate(over="ignore"):
+                halves_NLD = layers_NLD.astype("<f2")
+            _refuse_infinite(halves_NLD, layers_NLD, "finite numbers up to 65504, which float16 holds")
+            return halves_NLD.reshape(len(layers_NLD), self.depth * self.width).view(np.uint8)
+        _refuse_infinite(layers_NLD, layers_NLD, "finite numbers")
+        half = self.width // 2
+        assert (layers_NLD[:, 0, :half] == layers_NLD[:, 0, half:]).all(), "layer 0 is the same in both directions"
+        step_NL = np.abs(layers_NLD).max(2) / np.float32(127)
+        steps_NLD = layers_NLD / np.where(step_NL > 0, step_NL, 1)[:, :, None]
+        steps_NLD = np.rint(steps_NLD).clip(-127, 127).astype(np.int8)
+        stored = step_NL.astype("<f4").view(np.uint8), steps_NLD[:, 0, :half].view(np.uint8)
+        rest_NB = steps_NLD[:, 1:].reshape(len(layers_NLD), (self.depth - 1) * self.width).view(np.uint8)
+        return np.concatenate([*stored, rest_NB], 1)
+
+    def layer(self, rows_NB: Array, number: int) -> NDArray[np.float32]:
+        """(N, D): one layer of the stored rows."""
+        if self.vectors == "float16":
+            size = 2 * self.width
+            stored_ND = np.ascontiguousarray(rows_NB[:, number * size : (number + 1) * size]).view("<f2")
+            return stored_ND.astype(np.float32)
+        step_N1 = np.ascontiguousarray(rows_NB[:, 4 * number : 4 * number + 4]).view("<f4")
+        half, begin = self.width // 2, 4 * self.depth
+        first, last = (0, half) if number == 0 else (half + (number - 1) * self.width, half + number * self.width)
+        found_ND: NDArray[np.float32] = rows_NB[:, begin + first : begin + last].view(np.int8) * step_N1
+        return found_ND if number else np.concatenate([found_ND, found_ND], 1)
+
+
+def _refuse_infinite(stored: Array, layers_NLD: Array, expected: str) -> None:
+    if not np.isfinite(stored).all():
+        raise DataError(f"the layers reach {np.abs(layers_NLD).max():.3g}; an index stores {expected}")
 
 
 class Sentence(NamedTuple):
@@ -69,8 +114,16 @@ class UseFolder:
         self._refuse_impossible(deleted)
         self.there_N = np.ones(len(owners), bool)
         self.there_N[deleted] = False
-        shape = len(owners), self.manifest.depth, self.manifest.width
-        self.vectors_NLD = growing.mapped(folder / VECTORS, shape, np.float16)
+        self.rows_NB = growing.mapped(folder / VECTORS, (len(owners), self.manifest.use_bytes), np.uint8)
+
+    def layers(self, uses: Sequence[int] | Numbers, numbers: Sequence[int] | None = None) -> NDArray[np.float32]:
+        """(N, L+1, D), or only the layers with these numbers."""
+        rows_NB, manifest = self.rows_NB[np.asarray(uses, np.int64)], self.manifest
+        chosen = range(manifest.depth) if numbers is None else numbers
+        found_NLD = np.empty((len(rows_NB), len(chosen), manifest.width), np.float32)
+        for place, number in enumerate(chosen):
+            found_NLD[:, place] = manifest.layer(rows_NB, number)
+        return found_NLD
 
     def _read_journal(self) -> tuple[list[int], list[int], list[int]]:
         """The sentence and the position of every use, and the deleted uses."""
@@ -113,20 +166,23 @@ def describe(folder: Path) -> list[tuple[str, str]]:
     return [
         ("format", "index of word uses"),
         ("uses", f"{int(found.there_N.sum()):,} in {len(found.sentences):,} sentences"),
-        ("vectors", f"{manifest.depth} layers of {manifest.width} numbers, float16"),
+        ("vectors", f"{manifest.depth} layers of {manifest.width} numbers, {manifest.vectors}"),
         ("model", f"fingerprint {manifest.model[:16]}"),
     ]
 
 
 def prepare(folder: Path, manifest: Manifest) -> None:
-    """Create the folder, or check that the existing one has the same model and settings."""
+    """Create the folder, or check that the existing one has the same model and settings.
+
+    An existing folder keeps its kind of vectors.
+    """
     if not exists(folder):
         growing.create(folder, manifest, "an index of word uses")
     found = read_manifest(folder)
     if found.model != manifest.model:
         there, here = found.model[:8], manifest.model[:8]
         raise OutputError(f"{folder} is an index by another model ({there} there, {here} here); choose another folder")
-    if found != manifest:
+    if found != manifest.model_copy(update={"vectors": found.vectors}):
         there, here = (json.dumps(one.settings, sort_keys=True) for one in (found, manifest))
         raise OutputError(f"{folder} is an index with other settings ({there} there, {here} here); use the same ones")
 
@@ -135,6 +191,14 @@ def read_manifest(folder: Path) -> Manifest:
     if not exists(folder):
         raise DataError(f"{folder}: no index of word uses; make one with `stelmo index CORPUS --to DIR`")
     return growing.read_manifest(folder, Manifest, WAY_OUT)
+
+
+def discard(folder: Path) -> None:
+    """Remove an index, and the folder unless it contains other files."""
+    for name in (growing.MANIFEST, VECTORS, JOURNAL, growing.LOCK):
+        (folder / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def writing(folder: Path) -> AbstractContextManager["Writer"]:
@@ -148,14 +212,13 @@ class Writer(growing.Writer):
         sizes = len(found.there_N) * found.manifest.use_bytes, found.journal_bytes
         super().__init__(found.folder, (VECTORS, JOURNAL), sizes)
 
-    def add(self, sentences: Sequence[Sentence], vectors_NLD: Array) -> None:
-        """One block: sentences, and the vectors of their uses."""
+    def add(self, sentences: Sequence[Sentence], layers_NLD: Array) -> None:
+        """One block: sentences, and the layers of their uses."""
         manifest = self.found.manifest
         uses = sum(len(sentence.positions) for sentence in sentences)
-        assert vectors_NLD.shape == (uses, manifest.depth, manifest.width)
-        assert vectors_NLD.dtype == np.float16
+        assert layers_NLD.shape == (uses, manifest.depth, manifest.width)
         lines = "".join(json.dumps(sentence) + "\n" for sentence in sentences)
-        self._append([vectors_NLD], BLOCKS.packed(lines.encode(), ADD))
+        self._append([manifest.packed(layers_NLD)], BLOCKS.packed(lines.encode(), ADD))
 
     def delete(self, uses: Sequence[int]) -> None:
         """One block: all of the uses are deleted or, if the process is stopped, none."""

@@ -63,6 +63,7 @@ def test_a_mistake_is_explained(arguments, message, stelmo, corpus, tmp_path, mo
     done = stelmo(*(names.get(argument, argument) for argument in arguments))
     assert done.code == 2
     assert message in done.err
+    assert not (tmp_path / "uses").exists()
 
 
 def test_an_interruption_says_how_to_resume(stelmo, corpus, tmp_path, monkeypatch):

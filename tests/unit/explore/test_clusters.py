@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import silhouette_score
+from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from stelmo.errors import ConfigError
 from stelmo.explore import clusters as module
-from stelmo.explore.clusters import clusters, labels
+from stelmo.explore.clusters import central, clusters, labels
 from stelmo.explore.index import Use
 from stelmo.explore.maps import squared_distances
 
@@ -34,14 +34,24 @@ def test_heaps_that_part_are_found_and_numbered_by_size(sizes):
     assert parts(clusters(heaps(*sizes)), sizes) == [{number} for number in range(len(sizes))]
 
 
-def test_of_numbers_that_part_alike_the_smallest_counts(monkeypatch):
-    monkeypatch.setattr(
-        module, "silhouette", lambda _, groups_N: {2: 0.23, 3: 0.25, 4: 0.21}.get(groups_N.max() + 1, 0)
-    )
+def test_the_most_stable_number_counts(monkeypatch):
+    monkeypatch.setattr(module, "stability", lambda _, count, rng: {2: 0.5, 3: 0.9, 4: 0.8}.get(count, 0))
     axes_NA = heaps(20, 20, 20, 20)
-    assert module._best_number(axes_NA, 8, np.random.default_rng(0)) == (2, 0.25)
-    monkeypatch.setattr(module, "NEARLY", 0.01)
-    assert module._best_number(axes_NA, 8, np.random.default_rng(0)) == (3, 0.25)
+    assert module._number_of_groups(axes_NA, np.random.default_rng(0)) == 3
+
+
+@pytest.mark.parametrize("sizes", [(40, 30), (40, 30, 20)])
+def test_groups_that_are_there_are_stable_and_others_less_so(sizes):
+    axes_NA = module._axes(heaps(*sizes))
+    found = [module.stability(axes_NA, count, np.random.default_rng(0)) for count in range(2, 6)]
+    assert found[len(sizes) - 2] > 0.99
+    assert all(other < 0.95 for place, other in enumerate(found) if place != len(sizes) - 2)
+
+
+@given(first=st.lists(st.integers(0, 3), min_size=2, max_size=30), seed=st.integers(0, 1000))
+def test_the_agreement_is_scikit_learns(first, seed):
+    second = np.random.default_rng(seed).integers(0, 3, len(first))
+    assert module.agreement(np.array(first), second) == pytest.approx(adjusted_rand_score(first, second))
 
 
 def test_the_order_of_the_uses_changes_no_group():
@@ -49,7 +59,7 @@ def test_the_order_of_the_uses_changes_no_group():
     np.testing.assert_array_equal(clusters(vectors_ND[order]), clusters(vectors_ND)[order])
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(12))
 def test_one_gaussian_is_one_heap(seed):
     rng = np.random.default_rng(seed)
     vectors_ND = 5 + rng.normal(size=(60, 10)) * np.arange(1, 11) / 5
@@ -103,6 +113,22 @@ def test_kmeans_finds_the_tightest_grouping_of_few_points():
     groups_N = module.kmeans(points_NA, 3, np.random.default_rng(0))
     assert [len(set(groups_N[part])) for part in (slice(0, 3), slice(3, 5), slice(5, 6))] == [1, 1, 1]
     assert len(set(groups_N.tolist())) == 3
+
+
+# Examples
+
+
+def test_the_examples_of_a_group_are_the_uses_nearest_its_centre():
+    rng = np.random.default_rng(0)
+    vectors_ND = np.eye(3)[[0, 0, 1, 0, 1, 1]] + np.array([0.0, 0.2, 0.3, 0.6, 0.0, 0.1])[:, None] * np.eye(3)[2]
+    lengths_N1 = rng.uniform(0.1, 10, size=(6, 1))
+    groups_N = np.array([0, 0, 1, 0, 1, 1])
+    assert central(vectors_ND * lengths_N1, groups_N) == [[1, 0, 3], [5, 4, 2]]
+    assert central(vectors_ND, groups_N, 1) == [[1], [5]]
+
+
+def test_no_uses_have_no_examples():
+    assert central(np.zeros((0, 3)), np.zeros(0, np.int64)) == []
 
 
 # Labels

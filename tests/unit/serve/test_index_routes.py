@@ -8,7 +8,7 @@ from unit.serve.servers import BANK, LOAN
 
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
-from stelmo.explore import clusters, maps, mixing, search, static
+from stelmo.explore import clusters, contexts, maps, mixing, search, static
 from stelmo.explore import index as indices
 
 MODEL = tiny.model()
@@ -92,10 +92,11 @@ def test_a_map_has_every_use_as_a_point(client, index):
         assert flat["trustworthiness"] == pytest.approx(maps.trustworthiness(vectors_ND, points))
 
 
-def test_clusters_are_those_of_the_first_mix(client, index):
+def test_clusters_are_those_of_the_contexts_whatever_the_mix(client, index):
     found = answered(client, "map", word="bank", mixes=[1, 2], clusters=2)
     ids = [use["id"] for use in found["uses"]]
-    expected = clusters.clusters(expected_vectors(index, ids, 1), 2, 0)
+    around = contexts.of_model(MODEL).vectors([index.use(id) for id in ids])
+    expected = clusters.clusters(around, 2, 0)
     assert [use["cluster"] for use in found["uses"]] == expected.tolist()
     assert [cluster["size"] for cluster in found["clusters"]] == np.bincount(expected).tolist()
     assert [cluster["words"] for cluster in found["clusters"]] == clusters.labels(

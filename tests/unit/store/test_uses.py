@@ -57,7 +57,7 @@ def assert_first_blocks(folder, count):
     places = [(number, position) for number, s in enumerate(sentences) for position in s.positions]
     assert list(zip(found.sentence_N.tolist(), found.position_N.tolist(), strict=True)) == places
     assert found.there_N.tolist() == [count < 3 or use not in BLOCKS[2] for use in range(len(places))]
-    np.testing.assert_array_equal(found.vectors_NLD, numbers(0, len(places)))
+    np.testing.assert_array_equal(found.layers(range(len(places))), numbers(0, len(places)))
 
 
 # Numbers and text
@@ -76,7 +76,7 @@ def test_a_folder_written_in_several_goes_is_the_same(folder, tmp_path):
 
 def test_vectors_are_a_map_of_the_file_and_cannot_be_written(folder):
     with pytest.raises(ValueError, match="read-only"):
-        UseFolder(folder).vectors_NLD[0] = 1
+        UseFolder(folder).rows_NB[0] = 1
 
 
 def test_a_folder_without_a_use_is_empty(tmp_path):
@@ -88,7 +88,78 @@ def test_a_folder_open_while_another_process_writes_stays_as_it_was(tmp_path):
     before = UseFolder(write(tmp_path / "uses", BLOCKS[:2]))
     write(tmp_path / "uses", BLOCKS[2:])
     assert before.there_N.all()
-    np.testing.assert_array_equal(before.vectors_NLD, numbers(0, 5))
+    np.testing.assert_array_equal(before.layers(range(5)), numbers(0, 5))
+
+
+# Vectors in 8 bits
+
+INT8 = Manifest(model="1a", settings={}, depth=3, width=8, vectors="int8")
+
+
+def layers(seed, count, scale=1.0):
+    """Layer 0 has two equal halves, as in a biLM."""
+    layers_NLD = scale * np.random.default_rng(seed).standard_normal((count, 3, 8)).astype(np.float32)
+    layers_NLD[:, 0, 4:] = layers_NLD[:, 0, :4]
+    return layers_NLD
+
+
+@given(seed=st.integers(0, 1000), count=st.integers(0, 5), scale=st.sampled_from([1e-30, 1e-3, 1.0, 1e6, 1e30]))
+def test_8_bits_are_off_by_half_a_step_at_most(seed, count, scale):
+    layers_NLD = layers(seed, count, scale)
+    rows_NB = INT8.packed(layers_NLD)
+    assert rows_NB.shape == (count, INT8.use_bytes)
+    found_NLD = np.stack([INT8.layer(rows_NB, number) for number in range(3)], 1)
+    step_NL1 = np.abs(layers_NLD).max(2, keepdims=True) / 127
+    assert (np.abs(found_NLD - layers_NLD) <= step_NL1 * 0.501).all()
+    np.testing.assert_array_equal(INT8.packed(found_NLD), rows_NB)
+
+
+def test_zeros_stay_zeros_in_8_bits():
+    zeros_NLD = np.zeros((2, 3, 8), np.float32)
+    np.testing.assert_array_equal(INT8.layer(INT8.packed(zeros_NLD), 1), zeros_NLD[:, 1])
+
+
+def test_chosen_layers_alone_are_read(tmp_path):
+    store.prepare(tmp_path / "uses", INT8)
+    with store.writing(tmp_path / "uses") as writer:
+        writer.add([Sentence(("a", "b"), (0, 1))], layers(0, 2))
+    found = UseFolder(tmp_path / "uses")
+    np.testing.assert_array_equal(found.layers([1, 0], [2, 0]), found.layers([0, 1])[::-1][:, [2, 0]])
+    assert (tmp_path / "uses" / store.VECTORS).stat().st_size == 2 * INT8.use_bytes
+    assert INT8.use_bytes < 2 * 3 * 8
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+@pytest.mark.parametrize("manifest", [INT8, INT8.model_copy(update={"vectors": "float16"})], ids=lambda m: m.vectors)
+def test_numbers_that_are_not_finite_are_refused(manifest, bad):
+    layers_NLD = layers(0, 2)
+    layers_NLD[1, 2, 3] = bad
+    with pytest.raises(DataError, match="stores finite numbers"):
+        manifest.packed(layers_NLD)
+
+
+def test_float16_refuses_what_it_cannot_hold():
+    with pytest.raises(DataError, match=r"reach .*up to 65504, which float16 holds"):
+        MANIFEST.packed(np.full((1, 2, 3), 1e6))
+
+
+def test_an_index_in_float16_without_a_word_about_it_is_read_and_grows_as_it_is(tmp_path):
+    folder = write(tmp_path / "uses", BLOCKS[:1])
+    manifest = json.loads((folder / growing.MANIFEST).read_text())
+    del manifest["vectors"]
+    (folder / growing.MANIFEST).write_text(json.dumps(manifest))
+    store.prepare(folder, MANIFEST.model_copy(update={"vectors": "int8"}))
+    write(folder, BLOCKS[1:])
+    assert_first_blocks(folder, len(BLOCKS))
+
+
+def test_a_discarded_index_leaves_other_files_alone(folder, tmp_path):
+    store.discard(folder)
+    assert not folder.exists()
+    store.prepare(tmp_path / "kept", MANIFEST)
+    (tmp_path / "kept" / "thesis.tex").write_text("years of work")
+    store.discard(tmp_path / "kept")
+    assert [file.name for file in (tmp_path / "kept").iterdir()] == ["thesis.tex"]
 
 
 # Torn files
