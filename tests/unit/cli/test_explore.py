@@ -55,7 +55,7 @@ def test_the_page_gets_the_index_the_model_and_the_runs(stelmo, corpus, shown, t
     assert found.folder == tmp_path / "uses"
     assert found.fingerprint == model.saved().fingerprint()
     assert tasks == [tmp_path / "run"]
-    assert options == {"name": "model", "port": 1234, "open_browser": False}
+    assert options == {"name": "model", "credit": "", "port": 1234, "open_browser": False}
 
 
 def test_without_a_folder_the_index_of_the_package_is_shown_and_kept_in_the_cache(stelmo, shown, tmp_path, monkeypatch):
@@ -74,7 +74,7 @@ def test_without_a_folder_the_index_of_the_package_is_shown_and_kept_in_the_cach
         (["--index", "CORPUS"], "--to DIR is missing"),
         (["--to", "uses"], "--index CORPUS is missing"),
         (["uses", "--index", "CORPUS", "--to", "other"], "show an index or make one"),
-        (["--words", "CORPUS"], "--words selects what to index"),
+        (["--words", "CORPUS"], "--words selects what --export writes"),
     ],
 )
 def test_a_mistake_is_said_in_one_line(arguments, message, stelmo, corpus, tmp_path, monkeypatch):
