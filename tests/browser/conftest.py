@@ -28,7 +28,9 @@ def address(tmp_path_factory):
 
     model = tiny.model()
     uses = index.build(model, [line.split() for line in TEXT], tmp_path_factory.mktemp("index") / "uses")
-    made = app(model, index=uses, tasks={"first": Mixes.model_validate(MIXES)}, name="tiny", credit="sentences about banks")
+    made = app(
+        model, index=uses, tasks={"first": Mixes.model_validate(MIXES)}, name="tiny", credit="sentences about banks"
+    )
     server = uvicorn.Server(uvicorn.Config(made, port=0, log_level="warning", ws="none"))
     started = threading.Event()
     startup = server.startup

@@ -1,4 +1,4 @@
-"""What a visitor does first: types a sentence, taps a point, watches the layers, misspells a word; on a desk and on a phone."""
+"""What a visitor does first: types a sentence, taps a point, watches the layers, misspells a word; also on a phone."""
 
 import pytest
 from browser.corpus import BANKS
@@ -215,7 +215,9 @@ def test_an_index_without_bank_begins_with_one_of_its_words(page, expect, provok
 
     def without_bank(route):
         known = route.request.post_data_json["word"] != "bank"
-        return route.fallback() if known else route.fulfill(status=404, json={"detail": "the index has no use of 'bank'"})
+        return (
+            route.fallback() if known else route.fulfill(status=404, json={"detail": "the index has no use of 'bank'"})
+        )
 
     page.route("**/v1/map", without_bank)
     page.route("**/v1/words/suggested", lambda route: route.fulfill(json={"words": [{"word": "river", "uses": 4}]}))

@@ -107,7 +107,8 @@ def test_no_label_covers_a_point_or_another_label(bank, expect, width):
     bank.goto("/#meanings?word=bank&groups=4")
     bank.reload()
     expect(bank.locator(".dot")).to_have_count(BANKS)
-    boxes = "nodes => nodes.map(node => node.getBoundingClientRect()).map(({left, right, top, bottom}) => [left, right, top, bottom])"
+    boxes = """nodes => nodes.map(node => node.getBoundingClientRect())
+        .map(({left, right, top, bottom}) => [left, right, top, bottom])"""
     names = bank.locator(".name").evaluate_all(boxes)
     dots = bank.locator("figure.map").first.locator(".dot circle").evaluate_all(boxes)
     frame = bank.locator("svg.scatter").evaluate_all(boxes)[0]
@@ -151,7 +152,11 @@ def test_pictures_and_data_carry_word_layer_legend_and_credit(bank):
 
 def test_a_finger_encircles_points(chromium, address, expect):
     with chromium.new_context(
-        base_url=address, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True, reduced_motion="reduce"
+        base_url=address,
+        viewport={"width": 390, "height": 844},
+        has_touch=True,
+        is_mobile=True,
+        reduced_motion="reduce",
     ) as context:
         context.set_default_timeout(30_000)
         tab = context.new_page()

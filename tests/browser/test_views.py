@@ -117,7 +117,11 @@ def test_without_task_runs_the_page_shows_ours_and_says_how_to_show_others(page,
 def documented_weights():
     """The rows of Figure 2 in docs/results.md."""
     table = RESULTS.read_text().split("## Figure 2")[1].split("![")[0]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if "put, " in line or "put |" in line]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in table.splitlines()
+        if "put, " in line or "put |" in line
+    ]
     return [[*row[0].split(", "), *row[1:]] for row in rows]
 
 
@@ -232,8 +236,9 @@ def test_every_figure_can_be_read_on_its_cell(page, scheme):
     cells = page.locator(".cells g").evaluate_all("""cells => cells.map(cell => {
         const numbers = (colour) => colour.match(/[\\d.]+/g).slice(0, 3).map(Number);
         const rect = getComputedStyle(cell.querySelector("rect"));
-        return [numbers(rect.fill), Number(rect.fillOpacity), numbers(getComputedStyle(cell.querySelector("text")).fill),
-            numbers(getComputedStyle(document.body).backgroundColor)];
+        const text = getComputedStyle(cell.querySelector("text"));
+        const ground = getComputedStyle(document.body).backgroundColor;
+        return [numbers(rect.fill), Number(rect.fillOpacity), numbers(text.fill), numbers(ground)];
     })""")
     assert max(opacity for _, opacity, _, _ in cells) == 1.0  # the same word is as dark as a cell can be
     for fill, opacity, ink, ground in cells:

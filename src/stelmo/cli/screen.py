@@ -41,7 +41,14 @@ def progress(label: str, fraction: Callable[[], float | None]) -> Iterator[Calla
     if not console.is_terminal:
         yield lambda tokens: meter.line(label, tokens)
         return
-    columns = (TextColumn(label), BarColumn(BAR), _Rate(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    columns = (
+        TextColumn(label),
+        BarColumn(BAR),
+        _Rate(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(label, total=1.0, tokens=0, rate=0.0)
         yield lambda tokens: bar.update(task, **meter.fields(tokens))

@@ -51,9 +51,7 @@ class Page:
         return f'<iframe srcdoc="{html.escape(self.html)}" style="{style}" title="stelmo explorer"></iframe>'
 
 
-def page(
-    index: Index, words: Iterable[str], *, name: str = "english", credit: str = "", limit: int = LIMIT
-) -> Page:
+def page(index: Index, words: Iterable[str], *, name: str = "english", credit: str = "", limit: int = LIMIT) -> Page:
     """The maps of some words: every layer and the mean of all. `credit` says whose text it is."""
     wanted = list(dict.fromkeys(word.lower() for word in words))
     if not wanted:
@@ -98,7 +96,9 @@ def _similar(index: Index, word: str) -> str:
 def _word(index: Index, word: str, limit: int) -> dict[str, Any]:
     """What the page shows of a word; the groups of each layer are its own."""
     layers: list[Layer] = [*range(index.depth), "mean"]
-    found = {str(layer): word_map(index, word, [of_layer(layer, index.depth)], limit=limit, near=NEAR) for layer in layers}
+    found = {
+        str(layer): word_map(index, word, [of_layer(layer, index.depth)], limit=limit, near=NEAR) for layer in layers
+    }
     first = next(iter(found.values()))
     return {
         "total": first.total,

@@ -13,14 +13,14 @@ from stelmo.explore.index import Index
 from stelmo.explore.maps import squared_distances
 from stelmo.explore.mixing import mixed, of_layer, units
 
-# English words with several unrelated or clearly different meanings. In the vectors alone a difference of grammar ("north
-# of", "the north") looks like a difference of meaning, so a word of this list comes before any other.
+# English words with several unrelated or clearly different meanings. In the vectors alone a difference of grammar
+# ("north of", "the north") looks like a difference of meaning, so a word of this list comes before any other.
 _AMBIGUOUS = """
-    bank bar bark bass bat bear board bow can capital case cell change charge chip club court crane current date deck
-    draft duck fall fan figure file fire fly interest jam key lead letter light line match mean mine mint mouse note organ
-    palm park party pen pitch plant play plot point pool pound present press race record right ring rock rose row ruler
-    saw scale seal season second sentence shot sink spring square stage staff star state stock strike table tank tie tire
-    train trunk turkey watch wave well yard"""
+    bank bar bark bass bat bear board bow can capital case cell change charge chip club court crane current date
+    deck draft duck fall fan figure file fire fly interest jam key lead letter light line match mean mine mint
+    mouse note organ palm park party pen pitch plant play plot point pool pound present press race record right
+    ring rock rose row ruler saw scale seal season second sentence shot sink spring square stage staff star
+    state stock strike table tank tie tire train trunk turkey watch wave well yard"""
 AMBIGUOUS = frozenset(_AMBIGUOUS.split())
 CANDIDATES = 48  # most frequent words that are compared
 FEWEST = 20  # uses of a candidate: fewer do not show a meaning

@@ -181,8 +181,6 @@ def compute_map(
             )
             for mix, flat in zip(asked.mixes, found.maps, strict=True)
         ],
-        clusters=[
-            bodies.Cluster(size=groups.count(group), words=words) for group, words in enumerate(found.labels)
-        ],
+        clusters=[bodies.Cluster(size=groups.count(group), words=words) for group, words in enumerate(found.labels)],
         method=asked.method,
     )

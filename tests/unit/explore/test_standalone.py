@@ -63,7 +63,9 @@ def test_a_sample_of_many_uses_is_counted_against_all(uses):
     assert (bank["total"], len(bank["uses"])) == (3, 2)
 
 
-@pytest.mark.parametrize(("words", "message"), [(["bnak"], "did you mean bank"), (["zzz"], "no use of 'zzz'"), ([], "no words")])
+@pytest.mark.parametrize(
+    ("words", "message"), [(["bnak"], "did you mean bank"), (["zzz"], "no use of 'zzz'"), ([], "no words")]
+)
 def test_a_word_that_is_not_there_is_refused(uses, words, message):
     with pytest.raises(DataError, match=message):
         standalone.page(uses, words)
