@@ -126,6 +126,9 @@ def test_typing_on_a_phone(phone, expect, width):
     tab = phone(width)
     typed(tab, OWN)
     expect(tab.get_by_label("Your sentence")).to_be_in_viewport()
+    star, panel = tab.locator("path.own[d]").bounding_box(), tab.get_by_label("Your sentence").bounding_box()
+    assert 0 <= star["y"]
+    assert star["y"] + star["height"] <= panel["y"]  # the panel does not cover where it landed
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 

@@ -57,7 +57,7 @@ async def known(
 
 @router.get("/words/similar")
 async def similar(
-    here: Here, word: Annotated[str, Query(min_length=1, max_length=100, examples=["bnak"])]
+    here: Here, word: Annotated[str, Query(min_length=1, max_length=500, examples=["bnak"])]
 ) -> bodies.WordsAnswer:
     """Words of the index that are spelled like the given one, the most similar first."""
     index = here.uses()

@@ -42,6 +42,7 @@ export function view(model, change, source = api) {
   let shades = [];                      // colour of each group
   let selected = null;                  // ids encircled on a map
   let last = { key: "", dragging: false };
+  let open = "";                        // what the panel of a use shows
   let opening = motion() && !once("played");
   const set = (changes, options) => change({ ...params, ...changes }, options);
   const word = () => params.word ?? (saved ? source.saved[0] : "bank");
@@ -164,9 +165,18 @@ export function view(model, change, source = api) {
     });
     panelOfUse.draw(use >= 0 ? { title: "Chosen use", ...shown.uses[use], group: group(shown.uses[use].cluster), near }
       : mine ? { title: "Your sentence", ...shown.own, near, ...vote(near) } : null);
+    uncover(use >= 0 ? `use ${params.use}` : mine ? params.own : "");
     const uses = params.find ? shown.uses.filter((one) => contains(one, params.find)) : selected && shown.uses.filter(({ id }) => selected.includes(id));
     panels.forEach((p) => p.map.keep(uses && uses.map(({ id }) => id)));
     found.draw(uses && uses.map((one) => ({ ...one, colour: shades[one.cluster] })), Boolean(params.find));
+  }
+
+  /** On a phone the panel covers the lower part of the screen; when it opens, the map is moved above it. */
+  function uncover(what) {
+    const [canvas, panel] = [panels[0].map.node, panelOfUse.node].map((one) => one.getBoundingClientRect());
+    const covered = getComputedStyle(panelOfUse.node).position === "fixed" && canvas.bottom > panel.top;
+    if (what && what !== open && covered) scrollBy({ top: canvas.top - 8, behavior: motion() ? "smooth" : "auto" });
+    open = what;
   }
 
   const group = (cluster) => ({ colour: shades[cluster], label: shown.clusters.length > 1 ? groupName(shown.clusters[cluster], cluster) : "", size: shown.clusters[cluster].size });
