@@ -33,7 +33,7 @@ export function chosen(onhover, onpick, onclose) {
 
 function membership({ label, size, votes }, count) {
   if (!label) return ["The uses on this map do not separate into groups."];
-  const name = el("b", {}, el("bdi", {}, label));
+  const name = el("strong", {}, el("bdi", {}, label));
   if (votes === undefined) return ["Group ", name, `, ${size} use${size === 1 ? "" : "s"}`];
   return ["Nearest group: ", name, ` (${votes} of the ${count} most similar uses)`];
 }

@@ -62,7 +62,7 @@ export function picture(svgs, { title = "", captions = [], legend = [], credit =
   });
   legend.forEach(({ colour, text }, i) => {
     const y = head + middle + LINE * i + 12;
-    sheet.append("circle").attr("cx", 20).attr("cy", y).attr("r", 5.5).attr("fill", resolved(colour));
+    sheet.append("rect").attr("x", 14).attr("y", y - 6).attr("width", 12).attr("height", 12).attr("rx", 6).attr("fill", resolved(colour));
     say(text, 34, y + 5);
   });
   if (credit) say(credit, 14, height - 9).attr("font-size", 11).attr("opacity", 0.75);

@@ -171,10 +171,10 @@ export function view(model, change, source = api) {
     found.draw(uses && uses.map((one) => ({ ...one, colour: shades[one.cluster] })), Boolean(params.find));
   }
 
-  /** On a phone the panel covers the lower part of the screen; when it opens, the map is moved above it. */
+  /** On a phone the panel covers the lower part of the screen; when it opens, the page is scrolled to the map. */
   function uncover(what) {
     const [canvas, panel] = [panels[0].map.node, panelOfUse.node].map((one) => one.getBoundingClientRect());
-    const covered = getComputedStyle(panelOfUse.node).position === "fixed" && canvas.bottom > panel.top;
+    const covered = getComputedStyle(panelOfUse.node).position === "fixed" && (canvas.top < 0 || canvas.bottom > panel.top);
     if (what && what !== open && covered) scrollBy({ top: canvas.top - 8, behavior: motion() ? "smooth" : "auto" });
     open = what;
   }

@@ -6,13 +6,15 @@ const TYPING = 600;   // milliseconds of rest before the sentence is placed
 const OFFERED = 6;    // words of the sentence that are offered instead
 const FEWEST = 3;     // uses of a word that is offered
 
+const onPhone = () => matchMedia("(pointer: coarse)").matches;
+
 /** source: where sentences are cut into words and words are looked up; onsentence(text or null); onword(word). */
 export function ownSentence(source, onsentence, onword) {
   let timer;
   let last = "";
   const input = el("textarea", { id: "own", rows: 2, dir: "auto", spellcheck: "false", oninput: () => {
     clearTimeout(timer);
-    timer = setTimeout(submit, TYPING);
+    if (!onPhone()) timer = setTimeout(submit, TYPING);   // there the page scrolls to the map: not while a sentence is typed
   }, onkeydown: (event) => {
     if (event.key !== "Enter") return;
     event.preventDefault();
@@ -25,6 +27,7 @@ export function ownSentence(source, onsentence, onword) {
 
   function submit() {
     clearTimeout(timer);
+    if (onPhone()) input.blur();
     if (input.value.trim() === last) return;
     onsentence(input.value.trim() || null);
   }
@@ -41,7 +44,7 @@ export function ownSentence(source, onsentence, onword) {
     const written = [...new Set(sentences.flat().map((token) => token.toLowerCase()).filter((token) => /\p{L}{3,}/u.test(token)))];
     const { words } = written.length ? await source.known(written.slice(0, 60)) : { words: [] };
     const offered = words.filter(({ uses }) => uses >= FEWEST).sort((a, b) => a.uses - b.uses).slice(0, OFFERED);   // "the" comes last
-    said.append(el("p", {}, "Your sentence does not contain ", el("b", {}, word), ". ",
+    said.append(el("p", {}, "Your sentence does not contain ", el("strong", {}, word), ". ",
       offered.length ? "Choose a word of your sentence to see its map:" : "Type a sentence with this word."));
     if (offered.length) said.append(el("p.chips", {}, offered.map(({ word: other }) => el("button.chip", { type: "button", onclick: () => onword(other) }, el("bdi", {}, other)))));
     return null;
@@ -49,7 +52,7 @@ export function ownSentence(source, onsentence, onword) {
 
   function set(text, word) {
     last = text ?? "";
-    label.replaceChildren("Type a sentence with ", el("b", {}, el("bdi", {}, word)), " and see where it lands");
+    label.replaceChildren("Type a sentence with ", el("strong", {}, el("bdi", {}, word)), " and see where it lands");
     input.placeholder = `… ${word} …`;
     if (document.activeElement !== input) input.value = last;
   }
