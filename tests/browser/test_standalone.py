@@ -97,3 +97,11 @@ def test_a_notebook_shows_the_same_map_in_a_cell(tab, expect):
     cell.locator(".groups .line").first.click()
     expect(cell.get_by_label("Chosen use")).to_be_visible()
     expect(tab.locator("h1").first).to_have_text("A notebook")
+
+
+def test_axe_finds_nothing_serious_in_a_saved_page(tab, saved, expect, serious):
+    tab.goto(saved.as_uri())
+    expect(tab.locator(".dot")).to_have_count(BANKS)
+    tab.locator(".groups .line").first.click()
+    expect(tab.get_by_label("Chosen use")).to_be_visible()
+    assert serious(tab) == []

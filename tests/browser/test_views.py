@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from browser.corpus import ARABIC
 
-AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 RESULTS = Path(__file__).parents[2] / "docs" / "results.md"
 VIEWS = {
     "meanings": ".dot",
@@ -266,13 +265,10 @@ def test_cells_have_figures_on_a_phone(page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @every_view
-def test_axe_finds_nothing_serious(page, view, scheme):
+def test_axe_finds_nothing_serious(page, view, scheme, serious):
     page.emulate_media(color_scheme=scheme)
-    page.add_init_script(path=AXE)
     opened(page, view)
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then(result => result.violations)")
-    serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
-    assert serious == []
+    assert serious(page) == []
 
 
 def test_the_api_description_is_shown_from_local_files(page, expect):
