@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 from itertools import chain
+from pathlib import Path
 
 import pytest
 import tiny
@@ -14,6 +15,8 @@ from browser.corpus import TEXT
 
 CHROMIUM = os.environ.get("STELMO_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 PATIENCE = 30_000  # milliseconds for an answer: a busy machine is slow, and no test is timed
+
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 
 MIXES = {"stelmo": 1, "task": "ner", "outputs": [{"placement": "input", "weights": [0.2, 0.5, 0.3], "gamma": 1.5}]}
 
@@ -28,7 +31,9 @@ def address(tmp_path_factory):
 
     model = tiny.model()
     uses = index.build(model, [line.split() for line in TEXT], tmp_path_factory.mktemp("index") / "uses")
-    made = app(model, index=uses, tasks={"first": Mixes.model_validate(MIXES)}, name="tiny")
+    made = app(
+        model, index=uses, tasks={"first": Mixes.model_validate(MIXES)}, name="tiny", credit="sentences about banks"
+    )
     server = uvicorn.Server(uvicorn.Config(made, port=0, log_level="warning", ws="none"))
     started = threading.Event()
     startup = server.startup
@@ -85,6 +90,18 @@ def page(chromium, address, problems, provoked):
     context.close()
     assert [problem for problem in problems if not any(part in problem for part in provoked)] == []
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+
+
+@pytest.fixture
+def serious():
+    """What axe-core finds on a page, of the two worst kinds."""
+
+    def find(page):
+        page.evaluate(f"() => {{ {AXE.read_text()} }}")  # not as an element: the page's policy forbids foreign scripts
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then(result => result.violations)")
+        return [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
+
+    return find
 
 
 @pytest.fixture

@@ -9,10 +9,14 @@ import typer
 from stelmo.cli import index as indexing
 from stelmo.cli import old_flags
 from stelmo.cli.index import opened
-from stelmo.cli.models import ModelName, loaded
+from stelmo.cli.models import ModelName, Overwrite, loaded
 from stelmo.errors import ConfigError
 
-EXAMPLE = "Example: `stelmo explore`, or `stelmo index corpus.txt --to uses` and then `stelmo explore uses`"
+EXAMPLE = (
+    "Example: `stelmo explore`, or `stelmo index corpus.txt --to uses` and then `stelmo explore uses`; "
+    "`stelmo explore --export bank.html --words bank,bass`"
+)
+WORDS = 10  # in a file, unless they are named
 
 __all__ = ["explore", "opened"]
 
@@ -30,9 +34,16 @@ def explore(
         list[Path] | None,
         typer.Option("--task", metavar="RUN", help="Run of `stelmo task` whose layer weights to show; repeatable."),
     ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", metavar="FILE", help="Write one HTML file with the maps of --words; serve nothing."),
+    ] = None,
+    words: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="Words of --export, between commas; default: ten that separate.")
+    ] = None,
+    overwrite: Overwrite = False,
     corpus: Annotated[list[str] | None, typer.Option("--index", hidden=True)] = None,
     to: Annotated[Path | None, typer.Option("--to", hidden=True)] = None,
-    words: Annotated[Path | None, typer.Option(hidden=True)] = None,
     per_word: Annotated[int, typer.Option(min=1, hidden=True)] = indexing.PER_WORD,
     format: Annotated[str | None, typer.Option("--from", hidden=True)] = None,
     column: Annotated[int, typer.Option(hidden=True)] = 0,
@@ -42,13 +53,16 @@ def explore(
     """Open a web page that shows how the meanings of a word separate in context.
 
     The index bundled with stelmo is computed at the first start, in less than a minute. `stelmo index` makes one of
-    your own text.
+    your own text. With --export the page is a file that needs no server, for a lecture or a web site.
     """
     if corpus or to:
         files, target = _old_spelling(folder, corpus, to)
-        indexing.index(files, target, name, words, per_word, format, column, language, contractions)
+        chosen = None if words is None else Path(words)
+        indexing.index(files, target, name, chosen, per_word, format, column, language, contractions)
+    elif export is not None:
+        _export(name, folder, export, words, overwrite)
     elif words is not None:
-        raise ConfigError("--words selects what to index; it is an option of `stelmo index`")
+        raise ConfigError("--words selects what --export writes; what to index is selected by `stelmo index --words`")
     else:
         _show(name, folder, tasks or [], port, not no_browser)
 
@@ -70,9 +84,42 @@ def _show(name: str | None, folder: Path | None, tasks: Sequence[Path], port: in
     except ImportError as problem:
         raise ConfigError(f"the page requires {problem.name}: pip install 'stelmo[explore]'") from None
     model = loaded(name)
-    label = "english" if name is None else Path(name).name
     found = opened(folder, model)
-    page.run(found, model, tasks, name=label, port=port, open_browser=open_browser, started=_print_address)
+    page.run(
+        found,
+        model,
+        tasks,
+        name=_label(name),
+        credit=_credit(folder),
+        port=port,
+        open_browser=open_browser,
+        started=_print_address,
+    )
+
+
+def _export(name: str | None, folder: Path | None, file: Path, words: str | None, overwrite: bool) -> None:
+    from stelmo.explore import contexts, standalone, suggestions  # here, because `--help` needs no torch
+    from stelmo.store import atomic
+
+    atomic.refuse_existing(file, overwrite)
+    model = loaded(name)
+    index = opened(folder, model)
+    asked = [word.strip() for word in (words or "").split(",") if word.strip()]
+    chosen = asked or suggestions.separating(index, WORDS)
+    around = contexts.of_model(model)
+    made = standalone.page(index, chosen, around=around, name=_label(name), credit=_credit(folder))
+    made.save(file, overwrite)
+    typer.echo(f"{file}: the maps of {', '.join(chosen)}; open it in a browser")
+
+
+def _label(name: str | None) -> str:
+    return "english" if name is None else Path(name).name
+
+
+def _credit(folder: Path | None) -> str:
+    from stelmo.explore import bundled
+
+    return "" if folder is not None else bundled.CREDIT
 
 
 def _print_address(address: str) -> None:

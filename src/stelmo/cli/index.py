@@ -65,7 +65,7 @@ def opened(folder: Path | None, model: "Model") -> "Index":
         return found
     total, done = sum(map(len, bundled.sentences())), 0
 
-    with screen.progress("indexing the text bundled with stelmo", lambda: done / total) as advance:
+    with screen.progress("indexing bundled text", lambda: done / total) as advance:
 
         def count(tokens: int) -> None:
             nonlocal done

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.text import Text
 
 SECONDS_BETWEEN_LINES = 10.0
+BAR = 10  # characters: with label, rate and times the line fits into 80 columns
 INTERRUPTED = 130  # exit code of a command that Ctrl-C or a signal stopped
 
 
@@ -40,7 +41,14 @@ def progress(label: str, fraction: Callable[[], float | None]) -> Iterator[Calla
     if not console.is_terminal:
         yield lambda tokens: meter.line(label, tokens)
         return
-    columns = (TextColumn(label), BarColumn(), _Rate(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    columns = (
+        TextColumn(label),
+        BarColumn(BAR),
+        _Rate(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(label, total=1.0, tokens=0, rate=0.0)
         yield lambda tokens: bar.update(task, **meter.fields(tokens))

@@ -12,6 +12,7 @@ from stelmo.store.atomic import reason
 from stelmo.text.files import LineReader
 
 TEXT = Path(__file__).parents[1] / "bundled" / "uses" / "sentences.tok.xz"
+CREDIT = "sentences of the English Wikipedia (CC BY-SA 3.0)"
 PER_WORD = 200  # uses of a word: enough for any map, and "the" does not fill half of the disk
 
 

@@ -34,18 +34,20 @@ def app(
     tasks: Mapping[str, Mixes] | None = None,
     *,
     name: str = "english",
+    credit: str = "",
     token: str | None = None,
     origins: Sequence[str] = (),
     hosts: Sequence[str] | None = gate.LOOPBACK,
     access_log: gate.LogFormat | None = None,
 ) -> FastAPI:
-    """`token` is required of every request that uses the model; `origins` are foreign pages that may send requests;
-    `hosts` are the names of this server, None allows any; `access_log` is the format of the logger "stelmo.access"."""
+    """`credit` says whose text the index contains; `token` is required of every request that uses the model; `origins`
+    are foreign pages that may send requests; `hosts` are the names of this server, None allows any; `access_log` is the
+    format of the logger "stelmo.access"."""
     if model.settings.state == "carry":
         raise ConfigError("state 'carry': an answer would depend on earlier requests; load with warm or fresh")
     if index is not None:
         refuse_other_model(index, model)
-    context = Context(model, settings or ServeSettings(), name, index, tasks or {})
+    context = Context(model, settings or ServeSettings(), name, index, tasks or {}, credit)
     made = FastAPI(
         title="stelmo",
         version=__version__,

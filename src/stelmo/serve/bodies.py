@@ -181,6 +181,8 @@ class ModelAnswer(Body):
             "fingerprint": "5f0c",
             "has_softmax": True,
             "map_methods": ["pca", "tsne"],
+            "version": "0.1.0",
+            "credit": "sentences of Wikipedia, CC BY-SA 3.0",
         }
     )
     name: str
@@ -191,6 +193,8 @@ class ModelAnswer(Body):
     fingerprint: str
     has_softmax: bool
     map_methods: list[Method] = Field(description="methods that this server can draw maps with")
+    version: str = Field(description="version of stelmo")
+    credit: str = Field(description="whose text the index contains, if that is known")
 
 
 class TaskOutput(Body):
@@ -253,8 +257,16 @@ class NeighboursAnswer(Body):
     static: list[StaticNeighbour]
 
 
+class OwnUse(Body):
+    """A word in a sentence that need not be in the index."""
+
+    model_config = example({"tokens": LOAN, "position": 1})
+    tokens: Tokens
+    position: Position
+
+
 class MapRequest(Body):
-    model_config = example({"word": "bank", "mixes": [2], "method": "pca"})
+    model_config = example({"word": "bank", "mixes": [2], "method": "pca", "near": 5})
     word: Text
     mixes: list[MixOrLayer] = Field(["mean"], min_length=1, max_length=2)
     method: Method = "pca"
@@ -263,6 +275,8 @@ class MapRequest(Body):
     )
     limit: Count = Field(500, description="largest number of uses; if there are more, a sample spread over the corpus")
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] = 0
+    near: Annotated[int, Field(ge=0, le=20, strict=True)] = Field(0, description="nearest uses listed for each use")
+    own: OwnUse | None = Field(None, description="a further use to place on the maps, which it does not change")
 
 
 class MapUse(Body):
@@ -272,10 +286,20 @@ class MapUse(Body):
     cluster: int
 
 
+Near = list[tuple[int, float]]
+
+
+class Placed(Body):
+    point: tuple[float, float]
+    near: Near = Field(description="nearest uses on the map: the place in `uses`, and the cosine")
+
+
 class FlatMap(Body):
     mix: MixOrLayer
     points: list[tuple[float, float]]
     trustworthiness: float = Field(description="1 if all neighbours on the map are true ones, lower if not")
+    near: list[Near] = Field([], description="of each use its nearest ones on the map, if they were asked for")
+    own: Placed | None = None
 
 
 class Cluster(Body):

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from stelmo.config import Layer, ServeSettings, choose
 from stelmo.embed.model import Model
 from stelmo.errors import DataError
-from stelmo.explore import contexts, mixing, static
+from stelmo.explore import contexts, mixing, static, suggestions
 from stelmo.explore.contexts import Contexts
 from stelmo.explore.index import Index
 from stelmo.explore.mixing import Mix
@@ -39,6 +39,7 @@ THREADS = 3
 # Characters tokenised at once. `sentencex` holds the interpreter during a call, and on some texts its time grows with
 # the square of their length: up to 30 ms for this many characters, but several seconds for 90,000.
 PIECE = 8000
+SUGGESTED = 10  # words that the page offers
 _CUTS = (re.compile(r"\n[ \t\r]*\n"), re.compile(r"[.!?…][\"'”’)\]]*\s+(?=\S)"), re.compile(r"\s"))
 
 
@@ -49,6 +50,7 @@ class Context:
     name: str
     index: Index | None
     tasks: Mapping[str, Mixes]
+    credit: str = ""  # whose text the index contains
     metrics: Metrics = field(default_factory=Metrics)
 
     @cached_property
@@ -90,6 +92,11 @@ class Context:
     def contexts(self) -> Contexts | None:
         """Vectors of the words around a use, by which uses are grouped; None for a model without a softmax."""
         return contexts.of_model(self.model)
+
+    @cached_property
+    def suggested(self) -> list[str]:
+        """Words of the index to begin with."""
+        return suggestions.separating(self.uses(), SUGGESTED)
 
     @property
     def depth(self) -> int:

@@ -1,26 +1,26 @@
-"""Routes about the index of word uses: words, neighbours, maps and their jobs. Knows no file.   N uses, D width."""
+"""Routes about the index of word uses: words, neighbours, maps and their jobs. Knows no file.   L layers, D width."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Annotated
 
-import numpy as np
 from fastapi import APIRouter, Path, Query, Response
 from starlette.exceptions import HTTPException
 
 from stelmo.errors import DataError
-from stelmo.explore import clusters, maps, search
+from stelmo.explore import search, suggestions
 from stelmo.explore.contexts import Contexts
-from stelmo.explore.index import Index, Use
+from stelmo.explore.index import Index
 from stelmo.explore.mixing import Mix
-from stelmo.explore.mixing import mixed as mixed_uses
+from stelmo.explore.word_map import word_map
 from stelmo.serve import arrays, bodies, problems
-from stelmo.serve.context import Context, Here, check_position, mixed
+from stelmo.serve.context import Array, Context, Here, check_position, mixed
 from stelmo.serve.jobs import Advance, error_of
 
 router = APIRouter(prefix="/v1", responses=problems.ANSWERS)
 JobName = Annotated[str, Path(examples=["3q2-7w"])]
+SIMILAR = 5  # words that a misspelled one may stand for
 NO_JOB = "no such job; it was cancelled, or forgotten in favour of later ones"
 
 
@@ -38,6 +38,36 @@ async def words(
         return [bodies.WordUses(word=word, uses=uses) for word, uses in islice(matching, count)]
 
     return bodies.WordsAnswer(words=await here.in_thread(found))
+
+
+@router.get("/words/suggested")
+async def suggested(here: Here) -> bodies.WordsAnswer:
+    """Words whose meanings separate well in this index, the best first; computed at the first request."""
+    index = here.uses()
+    return _counted(index, await here.in_thread(lambda: here.suggested))
+
+
+@router.get("/words/known")
+async def known(
+    here: Here, word: Annotated[list[str], Query(max_length=200, examples=[["bank", "zzz"]])]
+) -> bodies.WordsAnswer:
+    """Those of the given words that the index has."""
+    index = here.uses()
+    return _counted(index, dict.fromkeys(one.lower() for one in word))
+
+
+@router.get("/words/similar")
+async def similar(
+    here: Here, word: Annotated[str, Query(min_length=1, max_length=500, examples=["bnak"])]
+) -> bodies.WordsAnswer:
+    """Words of the index that are spelled like the given one, the most similar first."""
+    index = here.uses()
+    return _counted(index, await here.in_thread(suggestions.similar, index, word, SIMILAR))
+
+
+def _counted(index: Index, found: Iterable[str]) -> bodies.WordsAnswer:
+    listed = [bodies.WordUses(word=word, uses=index.words[word]) for word in found if word in index.words]
+    return bodies.WordsAnswer(words=listed)
 
 
 @router.post("/neighbours")
@@ -62,10 +92,13 @@ async def neighbours(here: Here, body: bodies.NeighboursRequest) -> bodies.Neigh
 
 @router.post("/map", response_model=bodies.MapAnswer)
 async def map_(here: Here, body: bodies.MapRequest) -> Response:
-    """Every use of a word as a point, by PCA, with the clusters of the uses."""
+    """Every use of a word as a point, by PCA, with the groups of the uses.
+
+    `own` is a word in a sentence of your own: its place on the maps, and the uses nearest to it.
+    """
     if body.method != "pca":
         raise DataError(f"method {body.method} takes long; POST the same body to /v1/map/jobs, or use pca")
-    work = _map(here, body)
+    work = await _map(here, body)
 
     def answer() -> Response:
         return Response(work(lambda share: None).model_dump_json(), media_type=arrays.JSON)
@@ -76,7 +109,7 @@ async def map_(here: Here, body: bodies.MapRequest) -> Response:
 @router.post("/map/jobs", status_code=202)
 async def start_map(here: Here, body: bodies.MapRequest) -> bodies.JobAnswer:
     """The same by a method that takes long; the answer names a job to poll."""
-    return bodies.JobAnswer(job=here.jobs.start(_map(here, body)))
+    return bodies.JobAnswer(job=here.jobs.start(await _map(here, body)))
 
 
 @router.get("/map/jobs/{job}")
@@ -101,13 +134,18 @@ async def cancel_map(here: Here, job: JobName) -> Response:
     return Response(status_code=204)
 
 
-def _map(here: Context, body: bodies.MapRequest) -> "partial[bodies.MapAnswer]":
+async def _map(here: Context, body: bodies.MapRequest) -> "partial[bodies.MapAnswer]":
     """The work of a map, after everything that can be refused has been checked."""
     index = here.uses()
     if not index.words.get(body.word.lower()):
         raise HTTPException(404, f"the index has no use of {body.word!r:.60}")
     mixes = [here.mix(asked) for asked in body.mixes]
-    return partial(compute_map, index, body, mixes, min(body.limit, here.settings.uses), here.contexts)
+    own_LD = None
+    if body.own is not None:
+        check_position(body.own.tokens, body.own.position)
+        (layers_LTD,) = await here.layers([body.own.tokens])
+        own_LD = layers_LTD[:, body.own.position]
+    return partial(compute_map, index, body, mixes, min(body.limit, here.settings.uses), here.contexts, own_LD)
 
 
 def compute_map(
@@ -116,46 +154,41 @@ def compute_map(
     mixes: Sequence[Mix],
     limit: int,
     contexts: Contexts | None,
+    own_LD: Array | None,
     advance: Advance,
 ) -> bodies.MapAnswer:
-    """A map for each mix. The clusters are those of the uses' contexts, without them those of the first mix.
-
-    `advance` is called with the fraction done.
-    """
-    ids = index.ids_of(asked.word)
-    uses = [index.use(int(id)) for id in _sample(ids.tolist(), limit)]
-    layers_NLD = index.layers([use.id for use in uses])
-    vectors = [mixed_uses(layers_NLD, mix) for mix in mixes]
-    grouped_ND = contexts.vectors(uses) if contexts else vectors[0]
-    groups = clusters.clusters(grouped_ND, asked.clusters, asked.seed)
-    flat: list[bodies.FlatMap] = []
-    for number, (vectors_ND, mix) in enumerate(zip(vectors, asked.mixes, strict=True)):
-
-        def share(done: float, number: int = number) -> None:
-            advance((number + done) / len(mixes))
-
-        points_N2 = maps.flatten(vectors_ND, asked.method, asked.seed, share)
-        trust = maps.trustworthiness(vectors_ND, points_N2)
-        flat.append(bodies.FlatMap(mix=mix, points=points_N2.round(6).tolist(), trustworthiness=trust))
+    """`advance` is called with the fraction done."""
+    found = word_map(
+        index,
+        asked.word,
+        mixes,
+        contexts=contexts,
+        method=asked.method,
+        groups=asked.clusters,
+        limit=limit,
+        seed=asked.seed,
+        near=asked.near,
+        own_LD=own_LD,
+        advance=advance,
+    )
+    groups = found.groups_N.tolist()
     return bodies.MapAnswer(
         word=asked.word,
-        total=len(ids),
-        uses=[_use(use, int(group)) for use, group in zip(uses, groups, strict=True)],
-        maps=flat,
-        clusters=[
-            bodies.Cluster(size=int(size), words=found)
-            for size, found in zip(np.bincount(groups), clusters.labels(uses, groups), strict=True)
+        total=found.total,
+        uses=[
+            bodies.MapUse(id=use.id, tokens=list(use.tokens), position=use.position, cluster=group)
+            for use, group in zip(found.uses, groups, strict=True)
         ],
+        maps=[
+            bodies.FlatMap(
+                mix=mix,
+                points=flat.points_N2.round(6).tolist(),
+                trustworthiness=flat.trustworthiness,
+                near=flat.near,
+                own=flat.own and bodies.Placed(point=flat.own.point, near=flat.own.near),
+            )
+            for mix, flat in zip(asked.mixes, found.maps, strict=True)
+        ],
+        clusters=[bodies.Cluster(size=groups.count(group), words=words) for group, words in enumerate(found.labels)],
         method=asked.method,
     )
-
-
-def _sample(ids: Sequence[int], limit: int) -> list[int]:
-    """At most `limit` of them, evenly spread; always the same ones."""
-    if len(ids) <= limit:
-        return list(ids)
-    return [ids[place] for place in np.linspace(0, len(ids) - 1, limit).astype(int)]
-
-
-def _use(use: Use, group: int) -> bodies.MapUse:
-    return bodies.MapUse(id=use.id, tokens=list(use.tokens), position=use.position, cluster=group)

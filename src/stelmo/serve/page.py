@@ -18,6 +18,7 @@ def run(
     tasks: Iterable[str | Path] = (),
     *,
     name: str = "english",
+    credit: str = "",
     port: int = 8765,
     open_browser: bool = True,
     started: service.Started = lambda address: None,
@@ -30,5 +31,5 @@ def run(
         if open_browser:
             threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()  # the server must not wait
 
-    made = app(model, settings, index, service.read_tasks(tasks), name=name)
+    made = app(model, settings, index, service.read_tasks(tasks), name=name, credit=credit)
     service.run(made, "127.0.0.1", port, tell, settings)

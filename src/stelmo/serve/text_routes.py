@@ -7,6 +7,7 @@ import torch
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from stelmo import __version__
 from stelmo.embed.model import all_layers, picking
 from stelmo.explore import maps
 from stelmo.lm import probabilities as lm
@@ -103,6 +104,8 @@ async def models(here: Here) -> list[bodies.ModelAnswer]:
             fingerprint=here.fingerprint,
             has_softmax=saved.read_softmax is not None,
             map_methods=list(maps.methods()),
+            version=__version__,
+            credit=here.credit,
         )
     ]
 

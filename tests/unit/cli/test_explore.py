@@ -55,7 +55,7 @@ def test_the_page_gets_the_index_the_model_and_the_runs(stelmo, corpus, shown, t
     assert found.folder == tmp_path / "uses"
     assert found.fingerprint == model.saved().fingerprint()
     assert tasks == [tmp_path / "run"]
-    assert options == {"name": "model", "port": 1234, "open_browser": False}
+    assert options == {"name": "model", "credit": "", "port": 1234, "open_browser": False}
 
 
 def test_without_a_folder_the_index_of_the_package_is_shown_and_kept_in_the_cache(stelmo, shown, tmp_path, monkeypatch):
@@ -74,7 +74,7 @@ def test_without_a_folder_the_index_of_the_package_is_shown_and_kept_in_the_cach
         (["--index", "CORPUS"], "--to DIR is missing"),
         (["--to", "uses"], "--index CORPUS is missing"),
         (["uses", "--index", "CORPUS", "--to", "other"], "show an index or make one"),
-        (["--words", "CORPUS"], "--words selects what to index"),
+        (["--words", "CORPUS"], "--words selects what --export writes"),
     ],
 )
 def test_a_mistake_is_said_in_one_line(arguments, message, stelmo, corpus, tmp_path, monkeypatch):
@@ -108,3 +108,24 @@ def test_a_missing_library_is_named_with_the_way_out(stelmo, tmp_path, monkeypat
     done = stelmo(tmp_path)
     assert done.code == 2
     assert "pip install 'stelmo[explore]'" in done.err
+
+
+def test_an_export_is_a_file_and_no_server(stelmo, corpus, shown, tmp_path):
+    stelmo("--index", corpus, "--to", tmp_path / "uses")
+    file = tmp_path / "bank.html"
+    done = stelmo(tmp_path / "uses", "--export", file, "--words", "bank, river")
+    assert (done.code, done.out) == (0, f"{file}: the maps of bank, river; open it in a browser\n")
+    assert file.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert not shown
+    again = stelmo(tmp_path / "uses", "--export", file, "--words", "bank")
+    assert again.code == 2
+    assert "--overwrite" in again.err
+    assert stelmo(tmp_path / "uses", "--export", file, "--words", "bank", "--overwrite").code == 0
+
+
+def test_an_export_of_an_unknown_word_leaves_no_file(stelmo, corpus, tmp_path):
+    stelmo("--index", corpus, "--to", tmp_path / "uses")
+    done = stelmo(tmp_path / "uses", "--export", tmp_path / "bank.html", "--words", "bnak")
+    assert done.code == 2
+    assert "did you mean bank?" in done.err
+    assert not (tmp_path / "bank.html").exists()

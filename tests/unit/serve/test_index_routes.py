@@ -8,7 +8,7 @@ from unit.serve.servers import BANK, LOAN
 
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
-from stelmo.explore import clusters, contexts, maps, mixing, search, static
+from stelmo.explore import clusters, contexts, maps, mixing, search, static, suggestions, word_map
 from stelmo.explore import index as indices
 
 MODEL = tiny.model()
@@ -154,6 +154,13 @@ WRONG = {
     "three mixes": ("map", {"word": "bank", "mixes": [0, 1, 2]}, 422, "body.mixes"),
     "too many clusters": ("map", {"word": "bank", "clusters": 21}, 422, "body.clusters"),
     "a job for a word without uses": ("map/jobs", {"word": "nowhere"}, 404, "no use of"),
+    "a sentence shorter than its position": (
+        "map",
+        {"word": "bank", "own": {"tokens": ["a"], "position": 1}},
+        422,
+        "has 1 tokens",
+    ),
+    "too many nearest uses": ("map", {"word": "bank", "near": 21}, 422, "body.near"),
     "a position beyond the end": ("neighbours", {"tokens": ["a"], "position": 1}, 422, "has 1 tokens"),
     "too many neighbours": ("neighbours", {"tokens": ["a"], "position": 0, "k": 201}, 422, "201 answers"),
 }
@@ -179,3 +186,39 @@ def test_an_index_of_another_model_is_refused(index):
         servers.asked(Model(tiny.saved(tiny.WORD_CONFIG)), index=index),
     ):
         pass
+
+
+def test_a_sentence_of_your_own_is_placed_on_the_map(client, index):
+    own = {"tokens": ["my", "bank", "of", "gold"], "position": 1}
+    (plain,) = answered(client, "map", word="bank", mixes=[2])["maps"]
+    (flat,) = answered(client, "map", word="bank", mixes=[2], own=own, near=3)["maps"]
+    assert flat["points"] == plain["points"]
+    assert (plain["own"], plain["near"]) == (None, [])
+    uses = answered(client, "map", word="bank", mixes=[2])["uses"]
+    vectors_ND = expected_vectors(index, [use["id"] for use in uses], 2)
+    query_D = MODEL.embed([own["tokens"]], 2)[0][1]
+    expected = word_map.place(vectors_ND, np.array(flat["points"]), query_D, "pca", 3)
+    assert flat["own"]["point"] == pytest.approx(expected.point, abs=1e-4)
+    assert [use for use, _ in flat["own"]["near"]] == [use for use, _ in expected.near]
+    assert [[use for use, _ in near] for near in flat["near"]] == [
+        [use for use, _ in near] for near in word_map.nearest(vectors_ND, 3)
+    ]
+
+
+def test_a_slow_map_places_your_own_sentence_too(client):
+    asked = {"word": "bank", "method": "tsne", "own": {"tokens": ["my", "bank"], "position": 1}}
+    place = f"/v1/map/jobs/{client.post('/v1/map/jobs', json=asked).json()['job']}"
+    servers.wait_for(lambda: client.get(place).json()["state"] != "running")
+    assert np.isfinite(client.get(place).json()["map"]["maps"][0]["own"]["point"]).all()
+
+
+def words_of(client, route, **params):
+    answer = client.get(f"/v1/words/{route}", params=params)
+    assert answer.status_code == 200, answer.text
+    return [entry["word"] for entry in answer.json()["words"]]
+
+
+def test_words_known_similar_and_suggested(client, index):
+    assert words_of(client, "known", word=["River", "nowhere", "bank", "BANK"]) == ["river", "bank"]
+    assert words_of(client, "similar", word="Bnak")[0] == "bank"
+    assert words_of(client, "suggested") == suggestions.separating(index, 10)

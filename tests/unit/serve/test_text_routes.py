@@ -157,6 +157,8 @@ def test_models_tells_what_there_is(client):
         "fingerprint": MODEL.saved().fingerprint(),
         "has_softmax": True,
         "map_methods": list(maps.methods()),
+        "version": stelmo.__version__,
+        "credit": "",
     }
 
 

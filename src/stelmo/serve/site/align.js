@@ -1,19 +1,25 @@
 /** A map → the same map turned (and mirrored) to lie on another one. Distances stay; only needless motion goes. */
 
 /** points and target are [[x, y], …] of the same uses in the same order. */
-export function aligned(points, target) {
-  const p = centred(points);
-  const q = centred(target);
-  const mirrored = p.map(([x, y]) => [x, -y]);
+export const aligned = (points, target) => points.map(alignment(points, target));
+
+/** The function that turns the points; it applies to any further point of the same map. */
+export function alignment(points, target) {
+  const [mx, my] = middle(points);
+  const p = points.map(([x, y]) => [x - mx, y - my]);
+  const [tx, ty] = middle(target);
+  const q = target.map(([x, y]) => [x - tx, y - ty]);
   const straight = turn(p, q);
-  const flipped = turn(mirrored, q);
-  return straight.gain >= flipped.gain ? rotated(p, straight.angle) : rotated(mirrored, flipped.angle);
+  const flipped = turn(p.map(([x, y]) => [x, -y]), q);
+  const [angle, sign] = straight.gain >= flipped.gain ? [straight.angle, 1] : [flipped.angle, -1];
+  const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
+  return ([x, y]) => {
+    const [u, v] = [x - mx, sign * (y - my)];
+    return [u * cos - v * sin, u * sin + v * cos];
+  };
 }
 
-function centred(points) {
-  const middle = [d3.mean(points, (p) => p[0]), d3.mean(points, (p) => p[1])];
-  return points.map(([x, y]) => [x - middle[0], y - middle[1]]);
-}
+const middle = (points) => [d3.mean(points, (p) => p[0]), d3.mean(points, (p) => p[1])];
 
 /** The rotation of p that brings it nearest to q (least squares), and how much it brings. */
 function turn(p, q) {
@@ -24,9 +30,4 @@ function turn(p, q) {
     across += x * q[i][1] - y * q[i][0];
   });
   return { angle: Math.atan2(across, along), gain: Math.hypot(along, across) };
-}
-
-function rotated(points, angle) {
-  const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
-  return points.map(([x, y]) => [x * cos - y * sin, x * sin + y * cos]);
 }

@@ -44,7 +44,11 @@ const once = (call) => { let answer; return () => (answer ??= call().catch((erro
 
 export const models = once(() => ask("GET", "models"));
 export const tasks = () => ask("GET", "tasks");
+export const learned = async () => (await fetch("site/learned.json")).json();
 export const words = (prefix, limit) => ask("GET", `words?${new URLSearchParams({ prefix, limit })}`);
+export const suggested = () => ask("GET", "words/suggested");
+export const known = (words) => ask("GET", `words/known?${new URLSearchParams(words.map((word) => ["word", word]))}`);
+export const similar = (word) => ask("GET", `words/similar?${new URLSearchParams({ word })}`);
 export const tokenize = (text) => ask("POST", "tokenize", { text });
 export const similarity = (first, second) => ask("POST", "similarity", { first, second, layers: "each" });
 export const neighbours = (question) => ask("POST", "neighbours", question);

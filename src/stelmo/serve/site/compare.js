@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { choice, el } from "./dom.js";
-import { exportBar } from "./export.js";
+import { credits, exportBar } from "./export.js";
 import { heatmap, two } from "./heatmap.js";
 import { status } from "./status.js";
 
@@ -10,7 +10,7 @@ export const title = "Compare";
 
 const EXAMPLE = { a: "The bank raised its interest rate.", b: "They fished from the bank of the river." };
 const TYPING = 400;   // milliseconds of rest before the sentences are compared
-const LONGEST = 40;   // words: more do not fit on a screen
+const LONGEST = 40;   // words: a larger matrix is not readable
 
 export function view(model, change) {
   let params = {};
@@ -27,8 +27,10 @@ export function view(model, change) {
   const says = status();
   const readout = el("p.readout", { "aria-live": "polite" });
   const heat = heatmap((r, c) => { readout.replaceChildren(...reading(shown, current(), r, c)); });
-  const bar = exportBar(() => ({ name: "compare", svgs: [heat.svg], rows: rows(shown), data: shown }));
-  const body = el("div", { hidden: true }, heat.node, readout, bar.node);
+  const bar = exportBar(() => ({ name: "compare", svgs: [heat.svg], rows: rows(shown), data: shown,
+    picture: { title: `Similarity of words on layer ${current()}`, credit: credits(model) } }));
+  const cut = el("p.note.cut");
+  const body = el("div", { hidden: true }, heat.node, cut, readout, bar.node);
   const node = el("section.view.compare", {}, el("h1", {}, "Do two words mean the same?"),
     el("p.lede", {}, "The similarity of every word of one sentence with every word of the other. On layer 0 only the spelling counts; ",
       "on higher layers the same word with another meaning is less similar."),
@@ -43,8 +45,9 @@ export function view(model, change) {
     }
     says.waiting("Comparing …");
     try {
-      const [first, second] = await Promise.all([a, b].map(async (text) => (await api.tokenize(text)).sentences.flat().slice(0, LONGEST)));
-      shown = { ...(await api.similarity(first, second)), key: JSON.stringify([a, b]) };
+      const words = await Promise.all([a, b].map(async (text) => (await api.tokenize(text)).sentences.flat()));
+      const [first, second] = words.map((all) => all.slice(0, LONGEST));
+      shown = { ...(await api.similarity(first, second)), key: JSON.stringify([a, b]), lengths: words.map((all) => all.length) };
       says.clear();
       draw();
     } catch (error) {
@@ -55,6 +58,8 @@ export function view(model, change) {
 
   function draw() {
     body.hidden = false;
+    cut.textContent = shortened(shown.lengths);
+    cut.hidden = !cut.textContent;
     heat.draw({ first: shown.first, second: shown.second, similarity: shown.layers[current()] });
   }
 
@@ -67,6 +72,13 @@ export function view(model, change) {
   }
 
   return { node, show };
+}
+
+/** Which sentences are longer than what is compared. */
+function shortened(lengths) {
+  const long = ["first", "second"].filter((_, i) => lengths[i] > LONGEST);
+  const counts = lengths.filter((length) => length > LONGEST).join(" and ");
+  return long.length ? `Only the first ${LONGEST} words are compared: the ${long.join(" and the ")} text ${long.length > 1 ? "have" : "has"} ${counts}.` : "";
 }
 
 function reading(shown, layer, r, c) {

@@ -2,16 +2,18 @@
 
 import { el } from "./dom.js";
 
-const STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-linejoin", "opacity",
+const STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-linejoin", "stroke-dasharray", "opacity",
   "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "paint-order", "direction"];
 const SHARPNESS = 2;   // pixels of the PNG per pixel of the screen
+const LINE = 24;       // pixels of a line of text around a picture
 
-/** content() → {name, svgs: [svg], rows: [{column: value}], data: anything}, asked when a button is pressed. */
+/** content() → {name, svgs: [svg], rows: [{column: value}], data: anything, picture}, asked when a button is pressed;
+    picture: {title, captions: one for each drawing, legend: [{colour: class, text}], credit}, all of it optional. */
 export function exportBar(content) {
   const save = (label, act) => el("button.quiet", { type: "button", onclick: () => act(content()), title: `Save as ${label}` }, label);
   const pictures = [
-    save("SVG", (c) => download(`${c.name}.svg`, "image/svg+xml", picture(c.svgs).text)),
-    save("PNG", async (c) => download(`${c.name}.png`, "image/png", await png(picture(c.svgs)))),
+    save("SVG", (c) => download(`${c.name}.svg`, "image/svg+xml", picture(c.svgs, c.picture).text)),
+    save("PNG", async (c) => download(`${c.name}.png`, "image/png", await png(picture(c.svgs, c.picture)))),
   ];
   const data = [
     save("CSV", (c) => download(`${c.name}.csv`, "text/csv", csv(c.rows))),
@@ -33,25 +35,47 @@ function copyButton() {
   return button;
 }
 
-function download(name, type, content) {
+export function download(name, type, content) {
   const url = URL.createObjectURL(new Blob([content], { type }));
   el("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-/** Several drawings side by side as one that needs no style sheet. */
-export function picture(svgs) {
+/** Several drawings side by side as one that needs no style sheet, with what explains them around it. */
+export function picture(svgs, { title = "", captions = [], legend = [], credit = "" } = {}) {
   const sizes = svgs.map((svg) => [svg.clientWidth, svg.clientHeight]);
-  const [width, height] = [d3.sum(sizes, (size) => size[0]), d3.max(sizes, (size) => size[1])];
+  const width = d3.sum(sizes, (size) => size[0]);
+  const [head, middle] = [(title ? LINE : 0) + (captions.length ? LINE : 0), d3.max(sizes, (size) => size[1])];
+  const height = head + middle + LINE * (legend.length + (credit ? 1 : 0)) + (legend.length || credit ? 8 : 0);
   const sheet = d3.create("svg").attr("xmlns", "http://www.w3.org/2000/svg").attr("width", width).attr("height", height)
     .attr("viewBox", `0 0 ${width} ${height}`);
   sheet.append("rect").attr("width", width).attr("height", height).attr("fill", ground(svgs[0].parentNode));
+  const ink = getComputedStyle(document.body).color;
+  const say = (text, x, y, weight = 400) => sheet.append("text").attr("x", x).attr("y", y).attr("fill", ink).attr("font-family", "sans-serif")
+    .attr("font-size", 14).attr("font-weight", weight).text(text);
+  if (title) say(title, 14, 19, 600);
   let x = 0;
   svgs.forEach((svg, i) => {
-    sheet.append("g").attr("transform", `translate(${x},0)`).node().append(...[...svg.childNodes].map(styled));
+    if (captions[i]) say(captions[i], x + 14, head - 7);
+    sheet.append("g").attr("transform", `translate(${x},${head})`).node().append(...[...svg.childNodes].map(styled));
     x += sizes[i][0];
   });
+  legend.forEach(({ colour, text }, i) => {
+    const y = head + middle + LINE * i + 12;
+    sheet.append("rect").attr("x", 14).attr("y", y - 6).attr("width", 12).attr("height", 12).attr("rx", 6).attr("fill", resolved(colour));
+    say(text, 34, y + 5);
+  });
+  if (credit) say(credit, 14, height - 9).attr("font-size", 11).attr("opacity", 0.75);
   return { text: new XMLSerializer().serializeToString(sheet.node()), width, height };
+}
+
+/** The colour of a group's class as it is drawn here. */
+function resolved(className) {
+  const probe = el(`i.swatch.${className}`);
+  document.body.append(probe);
+  const colour = getComputedStyle(probe).backgroundColor;
+  probe.remove();
+  return colour;
 }
 
 /** The colour that shows behind an element. */
@@ -91,3 +115,6 @@ export function csv(rows) {
   return [columns, ...rows.map((row) => columns.map((column) => row[column]))]
     .map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
 }
+
+/** The line under every picture. */
+export const credits = ({ name, version, credit }) => `stelmo ${version}, model ${name}${credit ? `; ${credit}` : ""}`;

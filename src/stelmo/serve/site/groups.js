@@ -3,8 +3,8 @@
 import { el } from "./dom.js";
 import { sentence } from "./sentence.js";
 
-const FIRST = 4;     // sentences of a group before "all"
-const AROUND = 7;    // tokens shown on each side of the word
+const FIRST = 3;     // sentences of a group before "all"
+const AROUND = 6;    // tokens shown on each side of the word
 
 /** onhover(id or null), onpick(id), ondim(cluster or null). */
 export function groups(onhover, onpick, ondim) {
@@ -29,7 +29,7 @@ export function groups(onhover, onpick, ondim) {
     const label = () => { if (more) more.textContent = unfolded.has(colour) ? "Fewer" : `All ${uses.length}`; };
     label();
     fill();
-    const title = alone ? "All uses together" : cluster.words.join(" · ") || `Group ${c + 1}`;
+    const title = alone ? "All uses together" : groupName(cluster, c);
     return el(`section.group.c${colour}`, { onpointerenter: () => ondim(alone ? null : c), onpointerleave: () => ondim(null) },
       el("h3", {}, el("bdi", {}, title), el("span.count", {}, `${uses.length} use${uses.length === 1 ? "" : "s"}`)), list, more || "");
   }
@@ -42,3 +42,6 @@ export function groups(onhover, onpick, ondim) {
 
   return { node, draw };
 }
+
+/** The words that distinguish a group, or its number. */
+export const groupName = (cluster, number) => cluster.words.join(" · ") || `Group ${number + 1}`;

@@ -18,6 +18,7 @@ const WAYS = [
 
 export function view(model, change) {
   let shown = null;
+  let last;   // the word whose place was predicted
   const text = picker("A sentence", (written, word) => change({ text: written, word }, { step: word !== null }));
   const says = status();
   const columns = el("div.columns.three", { hidden: true });
@@ -28,36 +29,38 @@ export function view(model, change) {
 
   const fetch = api.newest(async (asked, stale) => {
     try {
-      const place = await text.show(asked.text, wordNumber(asked.word));
+      const place = await text.show(asked.text, wordNumber(asked.word), last);
       if (stale()) return;
-      if (!place) return hide(asked.text.trim() ? "Choose a word of the sentence." : "Type a sentence, then choose one of its words.");
+      if (!place) return keep(asked.text.trim() ? "Choose a word of the sentence." : "Type a sentence, then choose one of its words.");
       says.waiting("Computing …");
       draw(place.tokens[place.position], await api.guess(place.tokens, place.position, COUNT));
     } catch (error) {
-      hide("");
+      keep("");
       says.failed(error);
     }
   });
 
-  function hide(sentence) {
+  /** The last answer stays, with pale bars, until the next one. */
+  function keep(sentence) {
     says.empty(sentence);
-    columns.hidden = true;
-    bar.show(false);
+    columns.classList.add("stale");
   }
 
   function draw(own, answer) {
     shown = answer;
+    last = own;
     says.clear();
     columns.replaceChildren(...WAYS.map(([way, name, note]) => el(`section.${way}`, {},
       el("h2", {}, name), el("p.note", {}, note), list(answer[way], own))));
     columns.hidden = false;
+    columns.classList.remove("stale");
     bar.show(true, false);
   }
 
   function show(next) {
     if (!model.has_softmax) {
       text.node.hidden = true;
-      return hide("This model has no softmax layer, so it cannot predict words. Models trained with stelmo have one.");
+      return keep("This model has no softmax layer, so it cannot predict words. Models trained with stelmo have one.");
     }
     fetch(next.text === undefined ? { ...EXAMPLE, ...next } : next);
   }

@@ -3,8 +3,7 @@
 import { el, motion } from "./dom.js";
 
 const LARGEST = 64;      // pixels of a cell
-const SMALLEST = 26;
-const NUMBERS = 38;      // cells from this size on carry their figure
+const SMALLEST = 36;     // room for a figure; a wider matrix is scrolled sideways
 const LETTER = 8.6;      // pixels of a letter, about
 const ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
@@ -47,8 +46,7 @@ export function heatmap(onread) {
     const rect = cell.select("rect").attr("width", size - 2).attr("height", size - 2).attr("rx", 3);
     (glide ? rect.transition().duration(350) : rect.interrupt()).attr("fill-opacity", ({ value }) => shade(value).toFixed(3));
     cell.select("text").attr("x", size / 2 - 1).attr("y", size / 2 - 1)
-      .attr("class", ({ value }) => (shade(value) > 0.55 ? "on-dark" : "on-light"))
-      .text(({ value }) => (size >= NUMBERS ? two(value) : ""));
+      .text(({ value }) => two(value));
     rowNames.selectAll("text").data(first).join("text").attr("x", left - 10).attr("y", (_, r) => top + r * size + size / 2).attr("dy", "0.35em").text((w) => w);
     columnNames.selectAll("text").data(second).join("text")
       .attr("transform", (_, c) => `translate(${left + c * size + size / 2},${top - 8}) rotate(-45)`).text((w) => w);

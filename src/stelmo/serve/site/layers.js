@@ -1,8 +1,8 @@
-/** Trained task models → the layer weights that they learned. */
+/** Trained task models → the layer weights that they learned; without any, those of the runs described in the documentation. */
 
 import * as api from "./api.js";
 import { el } from "./dom.js";
-import { exportBar } from "./export.js";
+import { credits, exportBar } from "./export.js";
 import * as mixes from "./mixes.js";
 import { link } from "./state.js";
 import { status } from "./status.js";
@@ -12,28 +12,36 @@ export const title = "Layers";
 const ROW = 58;
 const LEGEND = 40;
 
-export function view() {
+export function view(model) {
   let shown = [];
   const says = status();
+  const about = el("div.about", { hidden: true });
   const svg = d3.create("svg").attr("class", "shares").attr("role", "img");
   const table = el("div.table", { tabindex: 0, role: "region", "aria-label": "Learned weights" });
-  const bar = exportBar(() => ({ name: "layers", svgs: [svg.node()], rows: rows(shown), data: shown }));
+  const bar = exportBar(() => ({ name: "layers", svgs: [svg.node()], rows: rows(shown), data: shown, picture: { title: "Learned layer weights", credit: credits(model) } }));
   const body = el("div", { hidden: true }, el("div.shares-box", {}, svg.node()), table, bar.node);
   const node = el("section.view.layers", {}, el("h1", {}, "Which layers does a task use?"),
     el("p.lede", {}, "A task model learns its own mix of the layers: weights s that sum to 1, and a scale γ. ",
-      "Tasks about syntax tend to use lower layers, tasks about meaning higher ones."), says.node, body);
+      "In the paper (Peters et al. 2018) most tasks put most of the weight on layer 1."), says.node, about, body);
   new ResizeObserver(() => shown.length && paint(svg, shown)).observe(body);
 
   async function show() {
     says.waiting("Loading the task models …");
     try {
       shown = await api.tasks();
-      if (shown.length) draw();
-      else says.empty(el("p", {}, "No task model was given. Train one, then start the page with its run folder:"),
-        el("pre", { tabindex: 0 }, "stelmo task ner --data DIR --to RUN\nstelmo explore --task RUN"));
+      about.hidden = shown.length > 0;
+      if (!shown.length) await borrow();
+      draw();
     } catch (error) {
       says.failed(error);
     }
+  }
+
+  async function borrow() {
+    const ours = await api.learned();
+    shown = ours.tasks;
+    about.replaceChildren(el("p", {}, "No task model was given to this page, so it shows the weights that ours learned. ", ours.about),
+      el("details", {}, el("summary", {}, "Show your own"), el("pre", { tabindex: 0 }, "stelmo task ner --data DIR --to RUN\nstelmo explore --task RUN")));
   }
 
   function draw() {
@@ -41,8 +49,8 @@ export function view() {
     body.hidden = false;
     paint(svg, shown);
     const lines = flat(shown).map(({ run, output }) => el("tr", {}, el("th", { scope: "row" }, run.name), el("td", {}, run.task),
-      el("td", {}, output.placement), output.weights.map((share) => el("td.number", {}, share.toFixed(3))), el("td.number", {}, output.gamma.toFixed(3)),
-      el("td", {}, el("a", { href: link("meanings", { mix: mixes.name(output.weights), gamma: output.gamma }) }, "show this mix"))));
+      el("td", {}, output.placement), output.weights.map((share) => el("td.number", {}, share.toFixed(2))), el("td.number", {}, output.gamma.toFixed(2)),
+      el("td", {}, output.weights.length === model.layers ? el("a", { href: link("meanings", { mix: mixes.name(output.weights), gamma: output.gamma }) }, "show this mix") : "another number of layers")));
     const depth = d3.max(flat(shown), ({ output }) => output.weights.length);
     const head = ["Run", "Task", "Placed at", ...d3.range(depth).map((l) => `s${l}`), "γ", "Map"];
     table.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, lines)));
@@ -71,12 +79,14 @@ function paint(svg, tasks) {
   const part = row.selectAll("g").data(({ output }) => parts(output.weights)).join("g").attr("transform", ({ from }) => `translate(${x(from)},20)`);
   part.append("rect").attr("class", (_, l) => `share l${l % 8}`).attr("width", ({ share }) => Math.max(0, x(share) - 2)).attr("height", 24).attr("rx", 3);
   part.append("text").attr("class", "figure").attr("x", ({ share }) => x(share) / 2 - 1).attr("y", 12).attr("dy", "0.35em")
-    .text(({ share }) => (x(share) > 40 ? share.toFixed(2) : ""));
+    .text(({ weight, share }) => (x(share) > 40 ? weight.toFixed(2) : ""));
 }
 
+/** Where each share begins; rounded weights need not sum to 1 exactly. */
 function parts(weights) {
+  const total = d3.sum(weights);
   const ends = d3.cumsum(weights);
-  return weights.map((share, l) => ({ share, from: ends[l] - share }));
+  return weights.map((share, l) => ({ weight: share, share: share / total, from: (ends[l] - share) / total }));
 }
 
 function rows(tasks) {

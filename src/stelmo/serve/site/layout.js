@@ -19,10 +19,13 @@ export const isHeap = (points) => [0, 1].every((axis) => range(points, axis)[1] 
 
 /** Places in a box. reference: maps of the same word that set the scale, so that a mix that draws the uses together
     shows them together; without it the map fills the box. */
-export function places(points, width, height, reference = []) {
+export const places = (points, width, height, reference = []) => spread(points.map(projection(points, width, height, reference)));
+
+/** The function that gives a point of the map its place; it applies to any further point. */
+export function projection(points, width, height, reference = []) {
   const middle = [0, 1].map((axis) => d3.mean(range(points, axis)));
   const scale = isHeap(points) ? 0 : d3.min([points, ...reference], (map) => fit(map, width, height));
-  return spread(points.map(([x, y]) => [width / 2 + scale * (x - middle[0]), height / 2 - scale * (y - middle[1])]));
+  return ([x, y]) => [width / 2 + scale * (x - middle[0]), height / 2 - scale * (y - middle[1])];
 }
 
 /** Points that hide one another are laid out like the seeds of a sunflower around their place. */

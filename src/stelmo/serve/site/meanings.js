@@ -1,14 +1,19 @@
-/** A word → a map of its uses, one or two mixes side by side. */
+/** A word → a map of its uses, one or two mixes side by side, with a sentence of the visitor among them. */
 
 import * as api from "./api.js";
-import { aligned } from "./align.js";
+import { alignment } from "./align.js";
+import { chosen } from "./chosen.js";
 import { colours } from "./colours.js";
-import { choice, el } from "./dom.js";
-import { exportBar } from "./export.js";
-import { groups } from "./groups.js";
+import { choice, el, motion } from "./dom.js";
+import { credits, exportBar } from "./export.js";
+import { contains, finder } from "./find.js";
+import { groupName, groups } from "./groups.js";
+import { help } from "./help.js";
 import { isHeap } from "./layout.js";
 import { mixer } from "./mixer.js";
 import * as mixes from "./mixes.js";
+import { ownSentence } from "./own.js";
+import { play } from "./play.js";
 import { scatter } from "./scatter.js";
 import { plain } from "./sentence.js";
 import { status } from "./status.js";
@@ -17,48 +22,65 @@ import { wordbox } from "./wordbox.js";
 
 export const title = "Meanings";
 
-const INTERESTING = ["bank", "play", "cell", "bass", "spring", "court", "plant", "match", "right", "light"];
 const LIMIT = 400;   // uses on a map: more are hard to read
+const NEAR = 5;      // nearest uses shown for a use
 const FEWEST = 3;    // uses needed to compare distances
+const FRAME = 1900;  // milliseconds of a layer when all are played
+const FLIGHT = 1300; // and of the move to it
 const METHODS = [["pca", "PCA", "Fast: the two directions of greatest variance"],
   ["tsne", "t-SNE", "Slower: keeps neighbours together"], ["umap", "UMAP", "Slower: keeps neighbours together"]];
 
-export function view(model, change) {
+/** source: the server, or a file that has the answers in it (then source.words lists its words, and nothing can be computed). */
+export function view(model, change, source = api) {
   const count = model.layers;
+  const saved = source !== api;
   let params = {};
-  let shown = null;                     // the server's answer that is drawn
+  let shown = null;                     // the answer that is drawn
   let drawn = [];                       // the points of each map as drawn
   let fixed = { key: "", maps: [] };    // maps of the word that set scale and direction for all its mixes
   let before = new Map();               // use id → colour
+  let shades = [];                      // colour of each group
+  let selected = null;                  // ids encircled on a map
   let last = { key: "", dragging: false };
+  let open = "";                        // what the panel of a use shows
+  let opening = motion() && !once("played");
   const set = (changes, options) => change({ ...params, ...changes }, options);
+  const word = () => params.word ?? (saved ? source.saved[0] : "bank");
+  const choose = (other) => set({ word: other, use: null, find: null });
 
-  const panels = ["mix", "mix2"].map((key, i) => panel(i, count,
-    (weights, gamma, dragging) => set({ [key]: mixes.name(weights), [i ? "gamma2" : "gamma"]: gamma === 1 ? null : gamma, use: params.use }, { step: !dragging, dragging }),
-    hover, pick));
-  const box = wordbox((word) => set({ word, use: null }));
+  const panels = ["mix", "mix2"].map((key, i) => panel(i, count, saved,
+    (weights, gamma, dragging) => set({ [key]: mixes.name(weights), [i ? "gamma2" : "gamma"]: gamma === 1 ? null : gamma }, { step: !dragging, dragging }),
+    hover, pick, (ids) => { selected = ids; set({ find: null }, { step: false }); decorate(); }, () => playLayers()));
+  const box = saved ? el("em.word") : wordbox(choose);
   const method = choice("Projection", METHODS.filter(([name]) => model.map_methods.includes(name)), (value) => set({ method: value === "pca" ? null : value }));
-  const number = el("select", { "aria-label": "Number of groups", onchange: () => set({ groups: number.value }) },
+  const groupCount = el("select", { "aria-label": "Number of groups", onchange: () => set({ groups: groupCount.value }) },
     el("option", { value: "" }, "automatic"), d3.range(1, 9).map((k) => el("option", { value: k }, String(k))));
   const second = el("input", { type: "checkbox", onchange: () => set({ mix2: second.checked ? "0" : null, gamma2: null }) });
   const says = status();
   const progress = el("progress", { max: 1, value: 0, "aria-label": "Progress of the map", hidden: true });
   const lede = el("p.lede");
+  const how = help();
+  const own = ownSentence(source, (text) => set({ own: text, use: null }), (other) => set({ word: other, use: null, find: null }));
+  const panelOfUse = chosen((id) => hover(id), (id) => pick(id), () => set(params.use === undefined ? { own: null } : { use: null }));
+  const found = finder((text) => { selected = null; set({ find: text }, { step: false }); },
+    () => { selected = null; found.set(""); set({ find: null }, { step: false }); decorate(); }, (id) => hover(id), (id) => pick(id), (uses) => table(uses));
   const cards = groups((id) => hover(id), (id) => pick(id), (cluster) => panels.forEach((p) => p.map.dim(cluster)));
-  const bar = exportBar(() => exported(params, shown, panels.filter((p) => !p.node.hidden), drawn));
-  const chips = el("p.chips", { "aria-label": "Words to try" });
-  const body = el("div.body", {},
-    el("div.controls", {}, method.node, el("label.field", {}, "Groups", number), el("label.field", {}, second, "Show a second map")),
-    el("div.maps", {}, panels.map((p) => p.node)), cards.node, bar.node);
-  const node = el("section.view.meanings", {}, el("h1", {}, "The meanings of ", box.node), lede, chips, says.node, body);
-  suggestions(chips, (word) => set({ word, use: null }));
+  const bar = exportBar(() => exported());
+  const chips = el("p.chips", { "aria-label": "Words to try", role: "group" });
+  const body = el("div.stage", {},
+    el("div.maps", {}, panels.map((p) => p.node)),
+    el("div.side", {}, saved ? "" : own.node, panelOfUse.node, cards.node),
+    el("div.options", {}, el("div.controls", {}, saved ? "" : method.node, saved ? "" : el("label.field", {}, "Groups", groupCount), el("label.field", {}, second, "Show a second map")),
+      found.node, el("div.trusts", {}, panels.map((p) => p.trust.node)), bar.node));
+  const node = el("section.view.meanings", {}, el("div.title", {}, el("h1", {}, "The meanings of ", saved ? box : box.node), how.button, chips), lede, says.node, body, how.dialog);
+  const offered = suggestions();
 
   function hover(id, from = null) {
     panels.forEach((p, i) => p.map.highlight(id, i === from));
   }
 
   function pick(id) {
-    set({ use: id === Number(params.use) && id !== null ? null : id }, { step: false });
+    set({ use: id === Number(params.use) ? null : id }, { step: false });
   }
 
   const fetch = api.newest(async (question, stale) => {
@@ -66,118 +88,237 @@ export function view(model, change) {
     try {
       const answer = await answerTo(question, stale);
       says.clear();
-      if (answer) draw(question, answer);
+      if (answer) await draw(question, answer);
     } catch (error) {
       body.hidden = true;
       lede.textContent = "";
-      if (error.status === 404) says.empty(error.message, chips.childElementCount ? " Try one of the words above." : "", error.message.includes("--index") ? noIndex() : "");
-      else says.failed(error);
+      if (error.status !== 404) says.failed(error);
+      else if (error.message.includes("--index")) says.empty(error.message, noIndex());
+      else if (!params.word && (await offered).length) set({ word: (await offered)[0].word }, { step: false });
+      else says.empty(error.message, " ", await didYouMean(question.word));
     }
     [progress.hidden, progress.value] = [true, 0];
   });
 
-  async function answerTo({ dragging, ...question }, stale) {
-    if (fixed.key !== question.word) fixed = { key: question.word, maps: await reference(question, count) };
-    if (question.method === "pca") return api.map(dragging ? { ...question, clusters: 1 } : question);
-    return api.slowMap(question, (done) => { progress.hidden = false; progress.value = done; }, stale);
+  async function answerTo({ dragging, text, ...question }, stale) {
+    if (fixed.key !== question.word) fixed = { key: question.word, maps: await reference(question) };
+    const place = saved ? null : await own.locate(text, question.word);
+    const asked = { ...question, near: dragging ? 0 : NEAR, ...(place ? { own: place } : {}) };
+    const answer = question.method === "pca" ? await source.map(dragging || sameGroups(question) ? { ...asked, clusters: 1 } : asked)
+      : await source.slowMap(asked, (done) => { progress.hidden = false; progress.value = done; }, stale);
+    return answer && { ...answer, own: place };
+  }
+
+  /** The groups depend on these only; a new sentence of the visitor or a second map does not change them. */
+  const groupKey = ({ word: of, mixes: [first], clusters, method: by }) => JSON.stringify([of, first, clusters, by]);
+  const sameGroups = (question) => shown !== null && shown.groupKey === groupKey(question);
+
+  /** The first and the top contextual layer at γ = 1: they fix the scale and the direction of all mixes of a word,
+      whatever was shown before. */
+  async function reference({ word: of, limit }) {
+    const tops = [...new Set([1, count - 1])].filter((layer) => layer < count).map((layer) => ({ weights: mixes.single(count, layer), gamma: 1 }));
+    const answer = await source.map({ word: of, limit, method: "pca", mixes: tops, clusters: 1 });
+    return answer.maps.map((map) => map.points);
   }
 
   /** While a slider is dragged the groups are kept: computing them takes too long, and the eye follows them. */
-  function draw(question, fresh) {
+  async function draw(question, fresh) {
     const sameUses = shown && String(shown.uses.map((use) => use.id)) === String(fresh.uses.map((use) => use.id));
-    if (!sameUses) before = new Map();
-    const answer = question.dragging && sameUses ? { ...fresh, uses: shown.uses, clusters: shown.clusters } : fresh;
-    const shades = colours(answer.uses, answer.clusters.length, before);
+    if (!sameUses) [before, selected] = [new Map(), null];
+    const kept = sameUses && (question.dragging || (question.method === "pca" && sameGroups(question)));
+    const answer = kept ? { ...fresh, uses: shown.uses, clusters: shown.clusters } : fresh;
+    shades = colours(answer.uses, answer.clusters.length, before);
     before = new Map(answer.uses.map((use) => [use.id, shades[use.cluster]]));
-    shown = answer;
+    shown = { ...answer, groupKey: kept ? shown.groupKey : groupKey(question) };
     body.hidden = false;
-    lede.textContent = summary(question, answer);
-    const labels = answer.clusters.length > 1 ? answer.clusters.map((cluster) => cluster.words) : [];
-    drawn = answer.maps.map((map) => aligned(map.points, fixed.maps.at(-1)));
-    answer.maps.forEach((map, i) => {
-      const heap = isHeap(drawn[i]);
-      panels[i].map.draw({ uses: answer.uses, points: drawn[i], colours: shades, labels: heap ? [] : labels, word: question.word,
-        reference: question.method === "pca" ? fixed.maps : [] }, { dragging: question.dragging });
-      panels[i].trust.set(answer.uses.length < FEWEST ? null : map.trustworthiness, heap);
-    });
+    lede.replaceChildren(...summary(question, answer));
     if (!question.dragging) cards.draw({ uses: answer.uses, clusters: answer.clusters, colours: shades });
     bar.show(true);
-    keep(params.use);
+    if (opening) await playLayers();
+    drawMaps(answer, question.method, question.dragging);
+    decorate();
   }
 
-  const keep = (use) => panels.forEach((p) => p.map.pick(use === undefined ? null : Number(use)));
+  function drawMaps(answer, by, dragging, options = {}) {
+    const labels = answer.clusters.length > 1 ? answer.clusters.map((cluster) => cluster.words) : [];
+    drawn = answer.maps.map((map, i) => {
+      const turn = alignment(map.points, fixed.maps.at(-1));
+      const points = map.points.map(turn);
+      const heap = isHeap(points);
+      panels[i].map.draw({ uses: answer.uses, points, colours: shades, labels: heap ? [] : labels, word: answer.word,
+        own: map.own && { point: turn(map.own.point) }, reference: by === "pca" ? fixed.maps : [] }, { dragging, ...options });
+      panels[i].trust.set(answer.uses.length < FEWEST ? null : map.trustworthiness, heap);
+      return points;
+    });
+  }
+
+  /** What is shown about single uses: the chosen one or the visitor's sentence with its nearest uses, and the selection. */
+  function decorate() {
+    if (!shown) return;
+    const use = params.use === undefined ? -1 : shown.uses.findIndex(({ id }) => id === Number(params.use));
+    const mine = use < 0 && shown.own && shown.maps[0].own;
+    const near = (mine ? mine.near : shown.maps[0].near?.[use] ?? []).map(([i, similarity]) => ({ use: shown.uses[i], similarity, colour: shades[shown.uses[i].cluster] }));
+    panels.forEach((p, i) => {
+      const own = shown.maps[i] && (mine ? shown.maps[i].own?.near : shown.maps[i].near?.[use]);
+      p.map.pick(use < 0 ? null : shown.uses[use].id);
+      p.map.light(mine ? "own" : shown.uses[use]?.id ?? null, (own ?? []).map(([j]) => shown.uses[j].id));
+    });
+    panelOfUse.draw(use >= 0 ? { title: "Chosen use", ...shown.uses[use], group: group(shown.uses[use].cluster), near }
+      : mine ? { title: "Your sentence", ...shown.own, near, ...vote(near) } : null);
+    uncover(use >= 0 ? `use ${params.use}` : mine ? params.own : "");
+    const uses = params.find ? shown.uses.filter((one) => contains(one, params.find)) : selected && shown.uses.filter(({ id }) => selected.includes(id));
+    panels.forEach((p) => p.map.keep(uses && uses.map(({ id }) => id)));
+    found.draw(uses && uses.map((one) => ({ ...one, colour: shades[one.cluster] })), Boolean(params.find));
+  }
+
+  /** On a phone the panel covers the lower part of the screen; when it opens, the page is scrolled to the map. */
+  function uncover(what) {
+    const [canvas, panel] = [panels[0].map.node, panelOfUse.node].map((one) => one.getBoundingClientRect());
+    const covered = getComputedStyle(panelOfUse.node).position === "fixed" && (canvas.top < 0 || canvas.bottom > panel.top);
+    if (what && what !== open && covered) scrollBy({ top: canvas.top - 8, behavior: motion() ? "smooth" : "auto" });
+    open = what;
+  }
+
+  const group = (cluster) => ({ colour: shades[cluster], label: shown.clusters.length > 1 ? groupName(shown.clusters[cluster], cluster) : "", size: shown.clusters[cluster].size });
+
+  /** The group of most of the nearest uses. */
+  function vote(near) {
+    const [[cluster, votes]] = d3.rollups(near, (uses) => uses.length, ({ use }) => use.cluster).sort((a, b) => b[1] - a[1]);
+    const note = (params.method ?? "pca") === "pca" ? "" : "This projection cannot place a new sentence exactly: it is drawn in the middle of its nearest uses.";
+    return { group: { ...group(cluster), votes }, note };
+  }
+
+  /** From layer 0 to the top, in the colours of the groups that are shown. Any key or press ends it. */
+  async function playLayers() {
+    opening = false;
+    once("played", true);
+    const answer = shown;
+    const layers = await Promise.all(d3.range(count).map((layer) =>
+      source.map({ word: answer.word, limit: LIMIT, method: "pca", mixes: [{ weights: mixes.single(count, layer), gamma: 1 }], clusters: 1 })));
+    if (answer !== shown) return;
+    panels[0].map.light(null, []);
+    await play(layers.map((one, layer) => () => {
+      panels[0].set(mixes.single(count, layer), 1);
+      panels[0].map.say(subtitle(layer, count, answer));
+      drawMaps({ ...answer, maps: one.maps, clusters: layer === count - 1 ? answer.clusters : [] }, "pca", false, { duration: FLIGHT });
+    }), motion() ? FRAME : FRAME / 2);
+    panels[0].map.say("");
+    if (answer !== shown) return;
+    controls();
+    drawMaps(answer, answer.method, false);
+    decorate();
+  }
+
+  /** The controls show the parameters. */
+  function controls() {
+    const asked = [[params.mix, params.gamma], [params.mix2, params.gamma2]].slice(0, params.mix2 ? 2 : 1)
+      .map(([mix, gamma]) => ({ weights: mixes.parse(mix, count), gamma: mixes.parseGamma(gamma) }));
+    if (saved) box.textContent = word();
+    else box.set(word());
+    own.set(params.own, word());
+    found.set(params.find ?? "");
+    method.set(params.method ?? "pca");
+    groupCount.value = params.groups ?? "";
+    second.checked = asked.length > 1;
+    panels[1].node.hidden = asked.length < 2;
+    panels[1].trust.node.hidden = asked.length < 2;
+    asked.forEach(({ weights, gamma }, i) => panels[i].set(weights, gamma));
+    node.querySelector(".stage").dataset.count = asked.length;
+    return asked;
+  }
 
   /** Redraws for the parameters; asks the server only if the map itself changes. */
   function show(next, { dragging = false } = {}) {
-    params = next;
-    const word = next.word ?? "bank";
-    const two = Boolean(next.mix2);
-    const asked = [[next.mix, next.gamma], [next.mix2, next.gamma2]].slice(0, two ? 2 : 1)
-      .map(([mix, gamma]) => ({ weights: mixes.parse(mix, count), gamma: mixes.parseGamma(gamma) }));
-    box.set(word);
-    method.set(next.method ?? "pca");
-    number.value = next.groups ?? "";
-    second.checked = two;
-    panels[1].node.hidden = !two;
-    asked.forEach(({ weights, gamma }, i) => panels[i].set(weights, gamma));
-    node.querySelector(".maps").dataset.count = asked.length;
-    keep(next.use);
-    const question = { word, mixes: asked, method: next.method ?? "pca", limit: LIMIT,
-      ...(next.groups ? { clusters: Number(next.groups) } : {}) };
+    params = Object.fromEntries(Object.entries(next).filter(([, value]) => value !== null && value !== undefined && value !== ""));
+    if (params.mix || params.use || params.own) opening = false;   // a link is shown as it was sent
+    const asked = controls();
+    const question = { word: word(), mixes: asked, method: params.method ?? "pca", limit: LIMIT, text: params.own ?? "",
+      ...(params.groups ? { clusters: Number(params.groups) } : {}) };
     const key = JSON.stringify(question);
     if (key !== last.key || (last.dragging && !dragging)) fetch({ ...question, dragging });
+    else decorate();
     last = { key, dragging };
+  }
+
+  async function suggestions() {
+    const { words } = await source.suggested().catch(() => ({ words: [] }));
+    const listed = words.length ? words : (await source.words("", 8).catch(() => ({ words: [] }))).words;
+    chips.replaceChildren(...listed.map(({ word: one }) => chip(one)));
+    return listed;
+  }
+
+  const chip = (one) => el("button.chip", { type: "button", onclick: () => choose(one) }, el("bdi", {}, one));
+
+  async function didYouMean(typed) {
+    const { words } = await source.similar(typed).catch(() => ({ words: [] }));
+    return words.length ? el("span.chips", {}, "Did you mean ", words.map(({ word: one }) => chip(one))) : "Try one of the words above.";
+  }
+
+  function table(uses) {
+    const at = new Map(shown.uses.map((use, i) => [use.id, i]));
+    const layers = shown.maps.map((_, m) => mixes.name(mixes.parse(m ? params.mix2 : params.mix, count))).join(" and ");
+    return uses.map((use) => ({
+      word: word(), layer: layers, id: use.id, group: use.cluster, label: shown.clusters[use.cluster].words.join(" "), position: use.position,
+      ...Object.assign({}, ...drawn.map((points, m) => ({ [`x${m + 1}`]: points[at.get(use.id)][0], [`y${m + 1}`]: points[at.get(use.id)][1] }))),
+      sentence: plain(use.tokens),
+    }));
+  }
+
+  function exported() {
+    const drawings = panels.filter((p) => !p.node.hidden);
+    const titles = drawings.map((_, m) => mixes.title(mixes.parse(m ? params.mix2 : params.mix, count)));
+    const legend = shown.clusters.length > 1 ? shown.clusters.map((cluster, c) => ({ colour: `c${shades[c]}`, text: `${groupName(cluster, c)} (${cluster.size})` })) : [];
+    const { groupKey: _, ...data } = shown;
+    const credit = credits(model);
+    return { name: `meanings-${word()}`, svgs: drawings.map((p) => p.map.svg), rows: table(shown.uses), data: { credit, layers: titles, ...data },
+      picture: { title: `The meanings of “${word()}”: ${summaryOfUses(shown)}`, captions: titles, legend, credit } };
   }
 
   return { node, show };
 }
 
-/** One map with its mixer and its trustworthiness. */
-function panel(i, count, onmix, onhover, onpick) {
-  const map = scatter(`map${i}`, (id, card) => onhover(id, card ? i : null), onpick);
+/** One map with its layers and its trustworthiness. */
+function panel(i, count, saved, onmix, onhover, onpick, onselect, onplay) {
+  const map = scatter(`map${i}`, (id, card) => onhover(id, card ? i : null), onpick, onselect);
   const believe = trust();
   const story = el("p.story");
   const mix = mixer("Layer", count, onmix);
-  const node = el("figure.map", { "aria-label": i ? "Second map" : "First map" }, map.node, el("figcaption", {}, mix.node, story, believe.node));
+  const playing = i ? "" : el("button.play", { type: "button", onclick: onplay, title: "Show all layers, from the spelling to the meaning" }, "▶ Play");
+  const node = el("figure.map", { "aria-label": i ? "Second map" : "First map" }, map.node,
+    el("figcaption", {}, el("div.layers-row", {}, mix.presets, playing, map.tools), saved ? "" : mix.sliders, story));
   return { node, map, trust: believe, set: (weights, gamma) => {
     mix.set(weights, gamma);
     story.textContent = mixes.story(weights);
   } };
 }
 
-/** The first and the top contextual layer at γ = 1: they fix the scale and the direction of all mixes of a word,
-    whatever was shown before. */
-async function reference({ word, limit }, count) {
-  const tops = [...new Set([1, count - 1])].filter((layer) => layer < count).map((layer) => ({ weights: mixes.single(count, layer), gamma: 1 }));
-  const answer = await api.map({ word, limit, method: "pca", mixes: tops, clusters: 1 });
-  return answer.maps.map((map) => map.points);
-}
-
 /** What to run where the server was started without an index. */
 const noIndex = () => el("pre", { tabindex: 0 }, "stelmo explore                                  # the bundled index\nstelmo index corpus.txt --to uses               # or an index of your own text\nstelmo explore uses");
 
+const number = (count) => count.toLocaleString("en");
+const summaryOfUses = ({ uses, total }) => (uses.length < total ? `${number(uses.length)} of ${number(total)} uses` : `${number(uses.length)} use${uses.length === 1 ? "" : "s"}`);
+
 function summary({ word, clusters: asked }, { uses, total, clusters }) {
-  const how = asked ? "as chosen" : "found without any labels";
-  const found = clusters.length > 1 ? `in ${clusters.length} groups (${how})` : "which do not separate into groups in this mix";
-  const number = (count) => count.toLocaleString("en");
-  const counted = uses.length < total ? `${number(uses.length)} of ${number(total)} uses` : `${number(uses.length)} uses`;
-  if (total === 1) return `One use of “${word}” in the index.`;
-  return `${counted} of “${word}” in the index, ${found}. Each point is one sentence; nearby points are similar uses.`;
+  if (total === 1) return [`One use of “${word}” in the index.`];
+  const found = clusters.length > 1 ? `in ${clusters.length} groups` : "which do not separate into groups here";
+  const how = clusters.length > 1 && !asked ? ", found without any labels" : "";
+  return [`${summaryOfUses({ uses, total })} of “${word}”, ${found}`, el("span.wide", {}, how),
+    ".", el("span.wide", {}, " Each point is one sentence; nearby points are similar uses.")];
 }
 
-/** Ambiguous words that occur in this index; if there are none, its most frequent words. */
-async function suggestions(chips, onpick) {
-  const look = (word) => api.words(word, 20).then(({ words }) => words.map((found) => found.word).filter((found) => found === word)).catch(() => []);
-  const found = (await Promise.all(INTERESTING.map(look))).flat();
-  const offered = found.length ? found : (await api.words("", 8).catch(() => ({ words: [] }))).words.map(({ word }) => word);
-  chips.replaceChildren(...offered.map((word) => el("button.chip", { type: "button", onclick: () => onpick(word) }, el("bdi", {}, word))));
+/** What is seen while the layers are played. */
+function subtitle(layer, count, { uses, clusters }) {
+  if (layer === 0) return `Layer 0 sees only the spelling: all ${number(uses.length)} uses are the same.`;
+  if (layer < count - 1) return `Layer ${layer} has read the sentence: the uses begin to separate.`;
+  return clusters.length > 1 ? `Layer ${layer}, the top: ${clusters.length} groups of similar uses.` : `Layer ${layer}, the top: similar uses are close to each other.`;
 }
 
-function exported(params, shown, panels, drawn) {
-  const rows = shown.uses.map((use, i) => ({
-    id: use.id, group: use.cluster, label: shown.clusters[use.cluster].words.join(" "), position: use.position,
-    ...Object.assign({}, ...panels.map((_, m) => ({ [`x${m + 1}`]: drawn[m][i][0], [`y${m + 1}`]: drawn[m][i][1] }))),
-    sentence: plain(use.tokens),
-  }));
-  return { name: `meanings-${params.word ?? "bank"}`, svgs: panels.map((p) => p.map.svg), rows, data: shown };
+/** Whether something was done in this tab, or noting that it was. A file opened without an origin remembers nothing. */
+function once(what, done = false) {
+  try {
+    if (done) sessionStorage.setItem(what, "1");
+    return sessionStorage.getItem(what) === "1";
+  } catch {
+    return done;
+  }
 }

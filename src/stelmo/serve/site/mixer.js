@@ -29,8 +29,7 @@ export function mixer(legend, count, onchange) {
     scale.set(gamma);
   }
 
-  const node = el("div.mixer", {}, presets.node, el("div.sliders", {}, shares.map((share) => share.node), scale.node));
-  return { node, set };
+  return { presets: presets.node, sliders: el("div.sliders", {}, shares.map((share) => share.node), scale.node), set };
 }
 
 export function layerOptions(count) {

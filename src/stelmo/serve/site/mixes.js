@@ -52,3 +52,10 @@ export function story(weights) {
   if (/^\d+$/.test(known)) return `Layer ${known} has read the sentence. It leans to grammar: what part of speech the word is.`;
   return "A mix of your own. Move a slider to see what each layer contributes.";
 }
+
+/** These weights as the title of a picture. */
+export function title(weights) {
+  const known = name(weights);
+  if (known === "mean") return "Mean of all layers";
+  return /^\d+$/.test(known) ? `Layer ${known}` : `Mix of layers ${known.split(",").map((share, layer) => `${layer}: ${share}`).join(", ")}`;
+}

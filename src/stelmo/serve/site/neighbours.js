@@ -38,23 +38,23 @@ export function view(model, change) {
 
   const fetch = api.newest(async (asked, stale) => {
     try {
-      const place = await text.show(asked.text, wordNumber(asked.word));
+      const place = await text.show(asked.text, wordNumber(asked.word), shown?.word);
       if (stale()) return;
-      if (!place) return hide(asked.text.trim() ? "Choose a word of the text." : "Type a sentence, then choose one of its words.");
+      if (!place) return keep(asked.text.trim() ? "Choose a word of the text." : "Type a sentence, then choose one of its words.");
       says.waiting("Searching the index …");
       const own = place.tokens[place.position];
       const question = { ...place, k: COUNT, mix: { weights: mixes.parse(asked.layer, model.layers), gamma: 1 }, ...(asked.only ? { word: own } : {}) };
       draw(own, await api.neighbours(question));
     } catch (error) {
-      hide("");
+      keep("");
       says.failed(error);
     }
   });
 
-  function hide(sentence) {
+  /** The last answer stays, with pale bars, until the next one. */
+  function keep(sentence) {
     says.empty(sentence);
-    results.hidden = true;
-    bar.show(false);
+    results.classList.add("stale");
   }
 
   function draw(own, answer) {
@@ -66,6 +66,7 @@ export function view(model, change) {
     if (!answer.contextual.length) contextual.append(el("li.none", {}, "The index has no such use."));
     if (!answer.static.length) fixed.append(el("li.none", {}, "No static neighbours."));
     results.hidden = false;
+    results.classList.remove("stale");
     bar.show(true, false);
   }
 

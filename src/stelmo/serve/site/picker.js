@@ -27,12 +27,15 @@ export function picker(label, onpick) {
     buttons[(buttons.indexOf(document.activeElement) + by + buttons.length) % buttons.length]?.focus();
   }
 
-  async function show(text, chosen) {
+  /** While the text is edited no word is chosen; then `word` is, if the text contains it. */
+  async function show(text, asked, word) {
     if (document.activeElement !== area) area.value = text;
     if (cut.text !== text) {
       cut = { text, sentences: text.trim() ? (await api.tokenize(text)).sentences : [] };
       paint();
     }
+    const among = cut.sentences.flat().indexOf(word);
+    const chosen = asked ?? (among < 0 ? null : among);
     words.querySelectorAll("button").forEach((button, i) => button.setAttribute("aria-pressed", String(i === chosen)));
     return found(cut.sentences, chosen);
   }
