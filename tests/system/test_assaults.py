@@ -15,7 +15,6 @@ COMMANDS = (
     "embed, npz",
     "prepare",
     "pretrain, 1 process",
-    "pretrain, 2 processes",
     "index",
     "task",
 )
