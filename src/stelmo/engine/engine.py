@@ -69,7 +69,7 @@ class Engine:
         compute, kept = self.compute(), dict[int, Kept]()
         with torch.inference_mode():
             if rows is None:
-                filled = [position for position, words in enumerate(found) if words]
+                filled = [position for position, words in enumerate(found) if words or markers]
                 if len(filled) < len(found):  # a text can have millions of blank lines: they share one result
                     nothing_LTD = self.bilm.encoder.table.new_zeros(self.bilm.config.depth, 0, self.bilm.config.width)
                     kept = dict.fromkeys(range(len(found)), keep(nothing_LTD))

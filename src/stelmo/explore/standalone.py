@@ -120,8 +120,8 @@ def _word(index: Index, word: str, around: Contexts | None, limit: int) -> dict[
                 "near": [[(use, round(cosine, 2)) for use, cosine in near] for near in made.maps[0].near],
                 "groups": made.groups_N.tolist(),
                 "clusters": [
-                    {"size": int((made.groups_N == group).sum()), "words": words}
-                    for group, words in enumerate(made.labels)
+                    {"size": int((made.groups_N == group).sum()), "words": words, "examples": examples}
+                    for group, (words, examples) in enumerate(zip(made.labels, made.examples, strict=True))
                 ],
             }
             for layer, made in found.items()

@@ -17,6 +17,7 @@ from stelmo.explore.mixing import Mix, mixed, units
 Array = NDArray[Any]
 Near = list[tuple[int, float]]  # uses by their place in the list of uses, with their cosines; the nearest first
 
+EXAMPLES = 3  # of a group
 AROUND = 5  # nearest uses whose middle is the place of a new use on a map that is not linear
 
 
@@ -39,6 +40,7 @@ class WordMap(NamedTuple):
     uses: list[Use]  # those on the map
     groups_N: clusters.Groups
     labels: list[list[str]]  # of each group
+    examples: list[list[int]]  # of each group the uses nearest to its centre, by their place in `uses`
     maps: list[FlatMap]  # one for each mix
 
 
@@ -66,7 +68,8 @@ def word_map(
     uses = [index.use(int(id)) for id in _sample(ids.tolist(), limit)]
     layers_NLD = index.layers([use.id for use in uses])
     vectors = [mixed(layers_NLD, mix) for mix in mixes]
-    groups_N = clusters.clusters(contexts.vectors(uses) if contexts else vectors[0], groups, seed)
+    grouped_ND = contexts.vectors(uses) if contexts else vectors[0]
+    groups_N = clusters.clusters(grouped_ND, groups, seed)
     flat = []
     for number, (vectors_ND, mix) in enumerate(zip(vectors, mixes, strict=True)):
 
@@ -79,7 +82,8 @@ def word_map(
             own = place(vectors_ND, points_N2, mixed(own_LD[None], mix)[0], method, max(near, 1))
         trust = maps.trustworthiness(vectors_ND, points_N2)
         flat.append(FlatMap(points_N2, trust, nearest(vectors_ND, near), own))
-    return WordMap(len(ids), uses, groups_N, clusters.labels(uses, groups_N), flat)
+    examples = clusters.central(grouped_ND, groups_N, EXAMPLES)
+    return WordMap(len(ids), uses, groups_N, clusters.labels(uses, groups_N), examples, flat)
 
 
 def nearest(vectors_ND: Array, k: int) -> list[Near]:

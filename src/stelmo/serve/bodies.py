@@ -305,6 +305,7 @@ class FlatMap(Body):
 class Cluster(Body):
     size: int
     words: list[str]
+    examples: list[int] = Field(description="uses nearest to the centre, by their place in `uses`")
 
 
 class MapAnswer(Body):
@@ -314,7 +315,7 @@ class MapAnswer(Body):
             "total": 1,
             "uses": [{"id": 7, "tokens": ["a", "bank"], "position": 1, "cluster": 0}],
             "maps": [{"mix": 2, "points": [[0.0, 0.0]], "trustworthiness": 1.0}],
-            "clusters": [{"size": 1, "words": []}],
+            "clusters": [{"size": 1, "words": [], "examples": [0]}],
             "method": "pca",
         }
     )

@@ -189,6 +189,9 @@ def compute_map(
             )
             for mix, flat in zip(asked.mixes, found.maps, strict=True)
         ],
-        clusters=[bodies.Cluster(size=groups.count(group), words=words) for group, words in enumerate(found.labels)],
+        clusters=[
+            bodies.Cluster(size=groups.count(group), words=words, examples=examples)
+            for group, (words, examples) in enumerate(zip(found.labels, found.examples, strict=True))
+        ],
         method=asked.method,
     )

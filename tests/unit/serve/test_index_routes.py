@@ -102,6 +102,7 @@ def test_clusters_are_those_of_the_contexts_whatever_the_mix(client, index):
     assert [cluster["words"] for cluster in found["clusters"]] == clusters.labels(
         [index.use(id) for id in ids], expected
     )
+    assert [cluster["examples"] for cluster in found["clusters"]] == clusters.central(around, expected, 3)
 
 
 def test_a_mix_is_given_back_as_it_was_asked_for(client):

@@ -1,4 +1,4 @@
-/** Groups of uses → cards with their distinctive words and their sentences. Knows no map. */
+/** Groups of uses → cards with their distinctive words and their sentences, the most typical first. Knows no map. */
 
 import { el } from "./dom.js";
 import { sentence } from "./sentence.js";
@@ -13,8 +13,11 @@ export function groups(onhover, onpick, ondim) {
 
   function draw({ uses, clusters, colours }) {
     const alone = clusters.length === 1;
-    node.replaceChildren(...clusters.map((cluster, c) =>
-      card(uses.filter((use) => use.cluster === c), cluster, colours[c], c, alone)));
+    node.replaceChildren(...clusters.map((cluster, c) => {
+      const typical = cluster.examples.map((place) => uses[place]);
+      const others = uses.filter((use) => use.cluster === c && !typical.includes(use));
+      return card([...typical, ...others], cluster, colours[c], c, alone);
+    }));
   }
 
   function card(uses, cluster, colour, c, alone) {
