@@ -17,7 +17,7 @@ from stelmo.config import seconds
 from stelmo.corpus.folder import Corpus
 from stelmo.corpus.windows import Sentences
 from stelmo.engine.plain import warm_state
-from stelmo.errors import OutputError
+from stelmo.errors import ConfigError, OutputError
 from stelmo.formats import models
 from stelmo.interrupts import stop_asked
 from stelmo.progress import NoProgress
@@ -41,6 +41,7 @@ from stelmo.train.world import World, join, local_device
 # `average` changes what is validated and kept, but not the training.
 FREE = frozenset({"train.threads", "train.device", "train.checkpoint_every", "train.keep", "train.average"})
 SECONDS_BETWEEN_PICTURES = 60.0
+DIVERGED = 3.0  # nats by which the loss may exceed its lowest value
 WARM_UP_SENTENCES = 64  # of the training text, for the warm state of the model
 
 
@@ -212,6 +213,14 @@ class Pretraining:
     def _log_losses(self, lr: float, norm: float) -> None:
         forward, backward = self._state.mean_losses()
         self._record({"loss_forward": forward, "loss_backward": backward, "lr": lr, "norm": norm})
+        loss, lowest = (forward + backward) / 2, self._state.lowest_loss
+        if lowest is not None and loss > lowest + DIVERGED:
+            raise ConfigError(
+                f"step {self._state.step:,}: the loss rose from {lowest:.2f} to {loss:.2f}, so training diverges; "
+                f"the last checkpoint and the best model ({self._run.path / 'model'}) are kept: start another run "
+                "with a lower lr or a smaller clip, or tune that model"
+            )
+        self._state.lowest_loss = loss if lowest is None else min(lowest, loss)
 
     def _record(self, figures: dict[str, float]) -> None:
         """A line of the log."""

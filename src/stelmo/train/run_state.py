@@ -53,6 +53,7 @@ class RunState:
     loss_forward: float = 0.0  # summed since the last line of the log
     loss_backward: float = 0.0
     losses: int = 0
+    lowest_loss: float | None = None  # among the lines of the log, both directions
     due: bool = False  # this step is still to be validated
     best: Best | None = None
     worse: int = 0  # validations since the best

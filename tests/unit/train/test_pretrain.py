@@ -18,6 +18,7 @@ from stelmo.formats import models
 from stelmo.lm.perplexity import Perplexity, perplexity
 from stelmo.model.bilm import BiLM
 from stelmo.text.ids import word_ids
+from stelmo.train.learner import Learner
 from stelmo.train.presets import plan
 from stelmo.train.pretrain import pretrain
 
@@ -176,6 +177,20 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint(co
     with pytest.raises(ConfigError, match=r"step \d+: the (loss|gradient) is not a number .* lower lr"):
         pretrain(chosen, corpus, tmp_path / "run")
     assert list((tmp_path / "run" / "checkpoints").iterdir())
+
+
+def test_a_loss_that_rises_far_stops_the_run_and_keeps_the_last_checkpoint(corpus, tmp_path, monkeypatch):
+    step = Learner.step
+
+    def rising(self, number, lr):
+        losses = step(self, number, lr)
+        return losses._replace(forward=1.0 if number <= 21 else 9.0)
+
+    monkeypatch.setattr(Learner, "step", rising)
+    with pytest.raises(ConfigError, match=r"step 28: the loss rose from .* so training diverges"):
+        pretrain(settings("checkpoint_every=25"), corpus, tmp_path / "run")
+    assert max(path.name for path in (tmp_path / "run" / "checkpoints").iterdir()) == "000000025.safetensors"
+    assert (tmp_path / "run" / "model").is_dir()
 
 
 def test_a_time_budget_ends_by_the_clock(corpus, tmp_path):
