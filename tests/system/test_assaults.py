@@ -15,6 +15,7 @@ COMMANDS = (
     "embed, npz",
     "prepare",
     "pretrain, 1 process",
+    "pretrain, 2 processes",
     "index",
     "task",
 )

@@ -171,9 +171,13 @@ class Log:
             return []
         return [entry for line in self.path.read_text().splitlines() if (entry := _entry(line)) is not None]
 
-    def cut(self, step: int) -> None:
-        """Delete what came after that step: it will be computed again."""
-        kept = [entry for entry in self.entries() if entry["step"] <= step]
+    def cut(self, step: int, repeated: str | None = None) -> None:
+        """Delete what came after that step: it will be computed again; so will the step's entry with this field."""
+        kept = [
+            entry
+            for entry in self.entries()
+            if entry["step"] < step or (entry["step"] == step and repeated not in entry)
+        ]
         with atomic.new_file(self.path, overwrite=True) as draft:
             draft.write_text("".join(json.dumps(entry) + "\n" for entry in kept))
 

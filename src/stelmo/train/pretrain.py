@@ -247,7 +247,7 @@ class Pretraining:
             self._note_resumed()
         self._clock, self._resumed = Clock(self._state.seconds), replace(self._state)
         if self._world.first and not self._state.finished:
-            self._run.log.cut(self._state.step)
+            self._run.log.cut(self._state.step, "perplexity" if self._state.due else None)
 
     def _note_full_softmax(self) -> None:
         asked, words = self._settings.negatives, len(self._corpus.vocabulary)

@@ -17,6 +17,7 @@ from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.formats import models
 from stelmo.lm.perplexity import Perplexity, perplexity
 from stelmo.model.bilm import BiLM
+from stelmo.store.runs import Run
 from stelmo.text.ids import word_ids
 from stelmo.train.learner import Learner
 from stelmo.train.presets import plan
@@ -119,6 +120,23 @@ def test_killed_between_validation_and_checkpoint_it_repeats_the_validation(corp
     assert (tmp_path / "killed" / "model").is_dir()
     pretrain(chosen, corpus, tmp_path / "killed")
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+def test_a_validation_that_is_repeated_is_logged_once(corpus, tmp_path, monkeypatch):
+    chosen, save, saved = settings("checkpoint_every=15"), Run.save, []
+    pretrain(chosen, corpus, tmp_path / "whole")
+
+    def killed_after_the_validation(self, step, *arguments):
+        saved.append(step)
+        if saved == [15, 15]:
+            raise KilledError
+        return save(self, step, *arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(KilledError):
+        patch.setattr(Run, "save", killed_after_the_validation)
+        pretrain(chosen, corpus, tmp_path / "killed")
+    pretrain(chosen, corpus, tmp_path / "killed")
+    assert entries(tmp_path / "killed") == entries(tmp_path / "whole")
 
 
 def test_a_damaged_checkpoint_costs_its_steps_but_no_bits(corpus, tmp_path):
