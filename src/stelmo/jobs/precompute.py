@@ -88,6 +88,7 @@ def _add(
         missing = {key: sentence for key, sentence in wanted.items() if key not in folder.found}
         for pairs in cut.by_tokens(missing.items(), block_tokens, lambda pair: len(pair[1])):
             keys, block = [key for key, _ in pairs], [sentence for _, sentence in pairs]
+            model.forget_words()  # so that a block has the same bits whether or not others ran before it
             computed = model.layers(block, policy)
             narrowed = [_narrowed(*pair, manifest.dtype) for pair in zip(block, computed, strict=True)]
             folder.append(keys, narrowed)

@@ -71,6 +71,21 @@ def test_the_layers_are_those_of_the_model_to_half_a_step_of_8_bits(tmp_path):
     assert np.abs(layers_NLD).max() > 0.1
 
 
+def test_no_block_depends_on_words_remembered_from_another(tmp_path):
+    model, remembered = tiny.model(), []
+    original = model.layers
+
+    def layers(sentences, state=None):
+        remembered.append(len(model.engine.compute()._token_layer._rows))
+        return original(sentences, state)
+
+    model.layers = layers
+    model.embed(SENTENCES)
+    build(tmp_path / "uses", model=model, block_tokens=3)
+    assert len(remembered) > 1
+    assert set(remembered) == {0}
+
+
 def test_the_index_says_what_it_is_of(tmp_path):
     found = build(tmp_path / "i")
     assert (found.depth, found.width) == (MODEL.config.depth, MODEL.config.width)

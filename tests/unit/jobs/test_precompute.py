@@ -51,6 +51,21 @@ def counting(model):
 # Numbers
 
 
+def test_no_block_depends_on_words_remembered_from_another(tmp_path):
+    model, remembered = tiny.model(), []
+    original = model.layers
+
+    def layers(sentences, state=None):
+        remembered.append(len(model.engine.compute()._token_layer._rows))
+        return original(sentences, state)
+
+    precompute(tmp_path / "warm", model=model)
+    model.layers = layers
+    precompute(tmp_path / "c", [[*sentence, "more"] for sentence in SENTENCES], model)
+    assert len(remembered) > 3
+    assert set(remembered[1:]) == {0}  # the first call asks for the shape of an empty sentence
+
+
 @pytest.mark.parametrize("state", ["fresh", "warm"])
 def test_the_layers_kept_are_those_of_the_model(state, tmp_path):
     model = tiny.model(state=state)
