@@ -1,6 +1,6 @@
 """A size of model → how fast this machine embeds with it. Knows no files.
 
-Every figure stands beside one of the same run: machines are noisy, ratios less so. The old way, which the engine is
+Every figure is compared with one of the same run: machines are noisy, ratios less so. The old way, which the engine is
 measured against, is what older software does with the same modules: batches of 32 in input order, every word through
 the character CNN, one step at a time. Weights are random and words follow Zipf's law: neither changes the speed.
 """

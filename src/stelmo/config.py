@@ -40,8 +40,8 @@ class Convolution(Settings):
 
     embedding: Positive = Field(description="width of a character's vector")
     filters: tuple[tuple[Positive, Positive], ...] = Field(min_length=1, description="(width, count) each")
-    highways: int = Field(0, ge=0, description="highway layers behind the convolution")
-    activation: Literal["relu", "tanh"] = Field("relu", description="behind the strongest window")
+    highways: int = Field(0, ge=0, description="highway layers after the convolution")
+    activation: Literal["relu", "tanh"] = Field("relu", description="applied to the strongest window")
 
     @property
     def width(self) -> int:
@@ -62,7 +62,7 @@ class CharInput(Convolution):
         None, description="where the projection is; unset: after the highways, and left out where it would be square"
     )
     layer_norm: Epsilon | None = Field(
-        None, description="epsilon of a layer norm behind everything, added to the standard deviation; unset: no norm"
+        None, description="epsilon of a layer norm at the end, added to the standard deviation; unset: no norm"
     )
 
     @model_validator(mode="after")
@@ -128,7 +128,7 @@ class LstmConfig(Settings):
 
 
 class TransformerConfig(Settings):
-    """Attention to all words before, or behind; pre-norm, a final norm over the last layer, sinusoidal positions."""
+    """Attention to all words before (or after) a word; pre-norm, a final norm on the last layer, sinusoidal positions."""
 
     kind: Literal["transformer"] = "transformer"
     width: Positive = Field(description="width of a word's vector in one direction")
@@ -154,7 +154,7 @@ WordConvolution = tuple[Positive, Positive] | tuple[Positive, Positive, Positive
 
 
 class GatedCnnConfig(Settings):
-    """Residual blocks of gated convolutions over the words before, or behind."""
+    """Residual blocks of gated convolutions over the words before (or after) a word."""
 
     kind: Literal["gated-cnn"] = "gated-cnn"
     width: Positive = Field(description="width of a word's vector in one direction")

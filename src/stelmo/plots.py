@@ -57,7 +57,7 @@ def bars(path: Path, values: Mapping[str, float], *, x: str, title: str) -> None
 
 
 def heat(path: Path, rows: Mapping[str, Sequence[float]], *, x: str, title: str) -> None:
-    """A row of shades for each name; the numbers stand in them, for shades alone cannot be read off."""
+    """A row of shades for each name; with the numbers inside, because shades alone cannot be read exactly."""
 
     def draw(axes: "Axes") -> None:
         axes.imshow(list(rows.values()), aspect="auto", cmap="Blues", vmin=0.0)

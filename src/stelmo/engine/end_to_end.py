@@ -1,6 +1,6 @@
 """Many sentences → their layers on the CPU, for encoders without a state. Knows no files.
 
-What makes it fast: a word's token vector is computed once and remembered; words stand end to end, without padding;
+What makes it fast: a word's token vector is computed once and remembered; words lie end to end, without padding;
 the marker that a direction reads last is left out; each direction has a thread.
 
 N words of all sentences, U distinct words, L layers, P width of a direction, D = 2P.
@@ -32,7 +32,7 @@ class Reading(NamedTuple):
 
     index_N: Tensor  # among the distinct words
     runs: Runs
-    kept: Tensor  # where the words whose layers are wanted stand, in the order of the sentences
+    kept: Tensor  # positions of the words whose layers are wanted, in the order of the sentences
 
 
 def readings(sentences: Sequence[Sequence[int]], whole: bool) -> tuple[Reading, Reading]:

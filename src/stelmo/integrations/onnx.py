@@ -147,7 +147,7 @@ def _reversed(graph: _Graph, x_SBP: str, lengths_B: str) -> str:
 
 
 def _with_markers(graph: _Graph, bilm: BiLM, lengths_B: str) -> str:
-    """INPUT → (S, B, C): begin of sentence, the tokens, end of sentence behind the last of them."""
+    """INPUT → (S, B, C): begin of sentence, the tokens, end of sentence after the last of them."""
     assert isinstance(bilm.config.input, CharInput)
     width = bilm.config.input.max_characters
     begin_C, end_C = chars.encode_words([chars.BEGIN_SENTENCE, chars.END_SENTENCE], width)

@@ -1,6 +1,6 @@
 """The functions of `reference`, arranged for speed without gradients: equal values, other order. Knows no modules.
 
-Sentences of a batch stand longest first and are *packed*: step t holds the rows that are that long, so there is no
+Sentences of a batch are sorted, longest first, and *packed*: step t holds the rows that are that long, so there is no
 padding to compute. G directions side by side, B sentences, N packed tokens, n of some steps, C characters, F filters,
 D input width, P projection, H cells, h cells of one block, U distinct words.
 """
@@ -43,7 +43,7 @@ Arrange = Callable[[Tensor], Product]
 
 
 class Block(NamedTuple):
-    """Some cells of a layer. Gates stand in the order i, f, o, j: one sigmoid over the first three."""
+    """Some cells of a layer. Gates are in the order i, f, o, j: one sigmoid over the first three."""
 
     input: Product  # (D, 4h)
     state: Product  # (P, 4h)
@@ -167,7 +167,7 @@ def lstm(
 
 
 def _ends(sizes: Sequence[int]) -> list[int]:
-    """Where the last token of each row stands among the packed ones."""
+    """The position of each row's last token among the packed ones."""
     ends, first = [0] * sizes[0], 0
     for rows, alive in zip(sizes, [*sizes[1:], 0], strict=True):
         ends[alive:rows] = range(first + alive, first + rows)

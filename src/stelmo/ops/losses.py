@@ -115,7 +115,7 @@ def _log_sum(h_nP: Tensor, weight_VP: Tensor, bias_V: Tensor) -> Tensor:
 
 
 def _places(ids_K: Tensor, words: int) -> Tensor:
-    """Where each word stands among the ids, (V,); −1 where it does not."""
+    """The position of each word among the ids, (V,); −1 if it is not there."""
     place_V = ids_K.new_full((words,), -1)
     place_V[ids_K] = torch.arange(len(ids_K), device=ids_K.device)
     return place_V

@@ -54,7 +54,7 @@ class Runs:
         return order_N, self.placed(self.places_N[order_N])
 
     def earlier(self, x_ND: Tensor, words: int) -> Tensor:
-        """The vector that stands so many words before each, zero where the run has none."""
+        """The vector so many words before each, zero where the run has none."""
         if words == 0:
             return x_ND
         padded = F.pad(x_ND, (0, 0, 1, 0))
@@ -86,7 +86,7 @@ class Runs:
 def attention(qkv_N3D: Tensor, runs: Runs, heads: int) -> Tensor:
     """softmax(Q Kᵀ / √d) V of each head, over the words of the run up to each word itself; heads side by side.
 
-    In its own reading order, a direction's mask is causal: padding stands behind and is never seen.
+    In its own reading order, a direction's mask is causal: padding follows the words and is never seen.
     """
     width = qkv_N3D.shape[1] // 3
     parts, numbers = [], []

@@ -1,7 +1,7 @@
 """Words → the strength of every window of their characters, for all filters at once. Knows no modules.
 
 A window's strength is the sum of what its characters give, each at its place in the window; words have few distinct
-characters, so what they give is a small table, and rows of it are added up. All filters stand side by side, each
+characters, so what they give is a small table, and rows of it are added up. All filters lie side by side, each
 padded with zeros to the widest.
 
 U words, n words together, C characters of a word, d distinct characters, E character width, p places of a window in a
@@ -45,7 +45,7 @@ class Part(NamedTuple):
     def strength(self, given_wdF: Tensor) -> Tensor:
         """(n, p, F) of each window."""
         widest, characters, _ = given_wdF.shape
-        # Beyond a word stands any character: filters that reach there are forbidden, for the others it gives zero.
+        # Beyond a word the characters are arbitrary: filters that reach there are excluded, the others get zero.
         beyond = self.places + widest - 1 - self.numbers_nc.shape[1]
         windows_npw = functional.pad(self.numbers_nc, (0, beyond)).unfold(1, widest, 1)
         rows_npw = windows_npw + characters * torch.arange(widest, device=windows_npw.device)
@@ -79,6 +79,6 @@ def parts(numbers_UC: Tensor, widths_F: Tensor, widest: int) -> Iterator[Part]:
 
 
 def _before_the_tail(numbers_UC: Tensor) -> Tensor:
-    """How many ids of each row stand before the run of equal ones at its end."""
+    """How many ids of each row come before the run of equal ones at its end."""
     places_C = torch.arange(1, numbers_UC.shape[1] + 1, device=numbers_UC.device)
     return torch.where(numbers_UC != numbers_UC[:, -1:], places_C, 0).amax(1)

@@ -227,7 +227,7 @@ def _stack(
 ) -> tuple[Tensor, State]:
     """Token vectors of a window → what the softmax reads, and the end state (L, B, ·) of the direction.
 
-    Where LSTMs with hand-written gradients and the other encoders, by autograd, part.
+    The only place that distinguishes LSTMs, with hand-written gradients, from encoders trained by autograd.
     """
     if bilm.context is not None:
         h_TBP = _end_to_end(bilm.context, direction, x_TBP, batch.places_2TB, drop.function(direction))
