@@ -128,7 +128,7 @@ class LstmConfig(Settings):
 
 
 class TransformerConfig(Settings):
-    """Attention to all words before (or after) a word; pre-norm, a final norm on the last layer, sinusoidal positions."""
+    """Attention to all words before (or after) a word; pre-norm, a norm on the last layer, sinusoidal positions."""
 
     kind: Literal["transformer"] = "transformer"
     width: Positive = Field(description="width of a word's vector in one direction")
