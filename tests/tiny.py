@@ -76,3 +76,16 @@ def folder(path: Path, format: str = "stelmo", config: ModelConfig = CONFIG) -> 
     """A model folder on disk."""
     models.write(saved(config), path, format)
     return path
+
+
+def counting_words(model: Model) -> list[int]:
+    """How many words the model remembers whenever `layers` is called from now on."""
+    remembered: list[int] = []
+    original = model.layers
+
+    def layers(sentences: Any, state: Any = None) -> Any:
+        remembered.append(len(model.engine.compute()._token_layer._rows))  # type: ignore[union-attr]
+        return original(sentences, state)
+
+    model.layers = layers  # type: ignore[method-assign]
+    return remembered

@@ -14,12 +14,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stelmo.engine import plain
-from stelmo.engine.packed import BEGIN, END, WORDS_REMEMBERED, WordCache, shared_threads, versions
+from stelmo.engine.packed import BEGIN, END, WORDS_REMEMBERED, CachedWords, shared_threads
 from stelmo.engine.plain import Words, refuse_overflow
 from stelmo.model.bilm import BiLM
 from stelmo.model.state import State
-from stelmo.ops import fast
 from stelmo.ops.runs import Runs
 from stelmo.text import chars
 from stelmo.text.ids import WordIds
@@ -55,22 +53,13 @@ def _joined(rows: Sequence[Sequence[int]]) -> Tensor:
     return torch.tensor([number for row in rows for number in row], dtype=torch.long)
 
 
-class EndToEnd:
-    """Runs sentences on a model's own weights; remembers token vectors."""
+class EndToEnd(CachedWords):
+    """Runs sentences on a model's own weights."""
 
     def __init__(self, bilm: BiLM, ids_of: WordIds, words: int = WORDS_REMEMBERED) -> None:
-        self._bilm, self._made_from = bilm, versions(bilm)
+        super().__init__(bilm, ids_of, words)
+        self._bilm = bilm
         self._weights = sum(map(Tensor.numel, bilm.stacks[0].parameters()))
-        self._token_layer = WordCache(
-            lambda words: plain.token_vectors(bilm, torch.from_numpy(ids_of(words)), fast.char_cnn), words
-        )
-
-    def forget_words(self) -> None:
-        self._token_layer.clear()
-
-    def is_stale(self, bilm: BiLM) -> bool:
-        """Whether the parameters have changed since token vectors were remembered."""
-        return self._made_from != versions(bilm)
 
     @torch.inference_mode()
     def run(self, sentences: Sequence[Words], start: State, whole: bool = False) -> tuple[list[Tensor], State]:

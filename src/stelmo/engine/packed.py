@@ -52,18 +52,11 @@ def steps(lengths: Sequence[int]) -> Steps:
     return Steps(sizes, torch.cat(forward), torch.cat(backward))
 
 
-class Packed:
-    """Runs sentences on copies of a model's weights, arranged for speed."""
+class CachedWords:
+    """The token layer, with vectors remembered as long as the parameters are the same; both CPU paths build on it."""
 
-    def __init__(
-        self, bilm: BiLM, ids_of: WordIds, words: int = WORDS_REMEMBERED, arrange: fast.Arrange = fast.Dense
-    ) -> None:
-        self._made_from = versions(bilm)
-        self._config = bilm.config.lstm
-        self._layers = [
-            fast.pack([forward.weights, backward.weights], forward.clips, arrange=arrange)  # type: ignore[list-item, arg-type]
-            for forward, backward in zip(bilm.lstm_forward, bilm.lstm_backward, strict=True)
-        ]
+    def __init__(self, bilm: BiLM, ids_of: WordIds, words: int) -> None:
+        self._made_from = _versions(bilm)
         self._token_layer = WordCache(
             lambda words: plain.token_vectors(bilm, torch.from_numpy(ids_of(words)), fast.char_cnn), words
         )
@@ -72,8 +65,22 @@ class Packed:
         self._token_layer.clear()
 
     def is_stale(self, bilm: BiLM) -> bool:
-        """Whether the parameters have changed since they were copied."""
-        return self._made_from != versions(bilm)
+        """Whether the parameters have changed since this was made."""
+        return self._made_from != _versions(bilm)
+
+
+class Packed(CachedWords):
+    """Runs sentences on copies of a model's weights, arranged for speed."""
+
+    def __init__(
+        self, bilm: BiLM, ids_of: WordIds, words: int = WORDS_REMEMBERED, arrange: fast.Arrange = fast.Dense
+    ) -> None:
+        super().__init__(bilm, ids_of, words)
+        self._config = bilm.config.lstm
+        self._layers = [
+            fast.pack([forward.weights, backward.weights], forward.clips, arrange=arrange)  # type: ignore[list-item, arg-type]
+            for forward, backward in zip(bilm.lstm_forward, bilm.lstm_backward, strict=True)
+        ]
 
     @torch.inference_mode()
     def run(self, sentences: Sequence[Words], start: State, whole: bool = False) -> tuple[list[Tensor], State]:
@@ -183,7 +190,7 @@ def _joined(x_NP: Tensor, outputs: list[Tensor], order: Steps) -> Tensor:
     return layers_LND
 
 
-def versions(bilm: BiLM) -> list[tuple[int, int]]:
+def _versions(bilm: BiLM) -> list[tuple[int, int]]:
     return [(parameter.data_ptr(), parameter._version) for parameter in bilm.parameters()]
 
 

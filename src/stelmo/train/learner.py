@@ -30,7 +30,7 @@ from stelmo.train.step import StepBuffers, StepResult, step
 from stelmo.train.world import World, local_device
 
 FP16_SCALE = 1024.0  # keeps small gradients from vanishing in half precision
-AVERAGE_EVERY = 10  # steps; the average of every tenth step is as good, and costs next to nothing
+AVERAGE_EVERY = 10  # steps: neighbouring weights differ little, and a pass over all of them is not free
 
 
 class Losses(NamedTuple):
