@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from stelmo.config import TrainSettings
-from stelmo.errors import ConfigError
 from stelmo.model.softmax import Softmax
 from stelmo.ops.losses import RowGradient
 
@@ -34,8 +33,6 @@ class Optimizer:
     def __init__(self, bilm: nn.Module, softmax: Softmax, settings: TrainSettings) -> None:
         named = dict(bilm.named_parameters())
         muon = {name: p for name, p in named.items() if settings.optimizer == "muon" and is_lstm_matrix(name)}
-        if settings.optimizer == "muon" and not muon:
-            raise ConfigError("optimizer: muon is for the matrices of LSTMs; choose adam or adamw for this encoder")
         self._names = {parameter: name for name, parameter in named.items() if name not in muon}
         self._dense = _dense(list(self._names), settings)
         self._muon = Muon(muon, settings.weight_decay)

@@ -141,7 +141,9 @@ def with_vectors(plan: Plan, source: str | None, corpus: Corpus, say: Callable[[
 
 
 def refuse_misfit(plan: Plan, corpus: Corpus) -> None:
-    """Refuse a corpus that does not fit the plan, before anything is written."""
+    """Refuse a plan that contradicts itself or does not fit the corpus, before anything is written."""
+    if plan.train.optimizer == "muon" and not plan.model.has_state:
+        raise ConfigError("optimizer: muon is for the matrices of LSTMs; choose adam or adamw for this encoder")
     _refuse_corpus(corpus, plan.train)
     if plan.start is None:
         _refuse_input(plan.model, corpus)

@@ -398,6 +398,7 @@ def test_encoders_without_a_state_learn_and_are_loaded_fresh(words, corpus, tmp_
     assert perplexity(model.log_probs(text)).combined == pytest.approx(best.perplexity, rel=1e-4)
 
 
-def test_muon_is_for_lstms(corpus, tmp_path):
+def test_muon_is_for_lstms_and_a_refused_run_leaves_no_folder(corpus, tmp_path):
     with pytest.raises(ConfigError, match="muon is for the matrices of LSTMs"):
         pretrain(end_to_end([*ENCODERS["transformer"], "optimizer=muon"]), corpus, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
