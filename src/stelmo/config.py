@@ -356,7 +356,9 @@ class TrainSettings(Settings):
     accumulator: float = Field(1.0, ge=0, allow_inf_nan=False, description="what Adagrad's sums of squares start at")
     weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False, description="of AdamW, and of Muon's matrices")
     warmup: float = Field(0.0, ge=0, description="steps until the peak; below 1: a share of the budget")
-    decay: Literal["none", "linear", "cosine"] = Field("none", description="from the peak to zero at the end")
+    decay: Literal["none", "linear", "cosine", "late"] = Field(
+        "none", description="from the peak to zero at the end; late: linear over the last fifth of the budget"
+    )
     average: Share | None = Field(
         None,
         description="validate and keep an average of the weights over about 1/(1 - average) steps, such as 0.999; "
@@ -371,6 +373,9 @@ class TrainSettings(Settings):
     unroll: Positive = Field(20, description="words of a row in a step")
     negatives: Annotated[int, Field(ge=0)] | Literal["all"] = Field(
         4096, description="sampled words a step; 0 or all: the full softmax"
+    )
+    count_biases: bool = Field(
+        False, description="start the softmax's biases at the words' log frequencies; a start from vectors always does"
     )
     window_loss: bool = Field(False, description="differentiate the mean loss times unroll, as published")
     clip: Clip | Literal["none"] = Field(10.0, description="bound of the gradient's norm, softmax included; or none")

@@ -62,7 +62,7 @@ _PAPER = {
     "window_loss": True,
     "epochs": 10,
 }
-_QUICK = {"optimizer": "adam", "lr": 0.003, "warmup": 0.02, "decay": "linear"}
+_QUICK = {"optimizer": "adam", "lr": 0.003, "warmup": 0.02, "decay": "linear", "count_biases": True}
 
 _LAPTOP_CHARS = {"input": _architecture(0, 0, [[1, 32], [2, 64], [3, 128], [4, 128], [5, 128]], 16, 1)["input"]}
 # As many words a step as laptop, in fewer and longer rows: where a row is cut, a sentence loses its context.

@@ -32,14 +32,16 @@ from stelmo.train.learner import Learner, Losses
 from stelmo.train.presets import Plan, refuse_misfit
 from stelmo.train.run_state import Best, Clock, RunState, StageReport, StepReport, TrainProgress
 from stelmo.train.schedule import schedule
-from stelmo.train.start import Start, sampled_words
+from stelmo.train.start import Start, counted_start, sampled_words
 from stelmo.train.validation import figures, validate
 from stelmo.train.warm_start import WarmStart, warm_start
 from stelmo.train.world import World, join, local_device
 
 # Settings that may change when a run is resumed: they do not change its result, except for rounding.
-# `average` changes what is validated and kept, but not the training.
-FREE = frozenset({"train.threads", "train.device", "train.checkpoint_every", "train.keep", "train.average"})
+# `average` changes what is validated and kept, but not the training; `count_biases` changes the start, which has been.
+FREE = frozenset(
+    f"train.{name}" for name in ("threads", "device", "checkpoint_every", "keep", "average", "count_biases")
+)
 SECONDS_BETWEEN_PICTURES = 60.0
 DIVERGED = 3.0  # nats by which the loss may exceed its lowest value
 WARM_UP_SENTENCES = 64  # of the training text, for the warm state of the model
@@ -71,6 +73,8 @@ def pretrain(
         world.lead(lambda: run.start(_about(plan, corpus), FREE))
         if plan.warm is not None:
             plan = plan._replace(start=_warm_start(plan, plan.warm, corpus, run, world, listener))
+        elif plan.start is None and plan.train.count_biases and not run.checkpoints():
+            plan = plan._replace(start=counted_start(plan.model, plan.train.seed, corpus))
         stop = stack.enter_context(stop_asked())
         return Pretraining(plan, corpus, run, world, listener, stop).run()
 
@@ -88,7 +92,7 @@ class Pretraining:
         words = len(corpus.vocabulary)
         self._learner = Learner(plan.model, plan.train, words, self._train, self._batches, world, plan.start)
         self._schedule = schedule(plan.train, self._train.tokens + len(self._train))
-        self._state = RunState(processes=world.size, due=plan.start is not None)
+        self._state = RunState(processes=world.size, due=plan.start is not None and plan.start.learned)
         self._events = curves.tensorboard(run.path / "tensorboard") if world.first else lambda step, figures: None
         self._tokens_of_a_step = plan.train.batch * plan.train.unroll
         self._clock = Clock()

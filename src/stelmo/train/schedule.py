@@ -44,10 +44,13 @@ class Schedule:
             return 1.0 - share
         if self.settings.decay == "cosine":
             return 0.5 * (1.0 + math.cos(math.pi * share))
+        if self.settings.decay == "late":
+            return min(1.0, (1.0 - share) / LATE)
         return 1.0
 
 
 VALIDATIONS = 20  # per run, unless `validate_every` is set
+LATE = 0.2  # the share of the budget in which the rate falls, with decay="late"
 
 
 def schedule(settings: TrainSettings, tokens_of_an_epoch: int) -> Schedule:

@@ -25,13 +25,25 @@ class Start(NamedTuple):
     softmax: Softmax
     frozen: bool  # only the softmax is trained
     alphabet: Alphabet | None  # of a model that reads code points
-    fingerprint: str  # a run resumes only from the start it had
+    fingerprint: str  # a run resumes only from the start it had; empty: random weights
+
+    @property
+    def learned(self) -> bool:
+        """Whether it is worth validating before the first step."""
+        return bool(self.fingerprint)
 
 
 def random_softmax(words: int, config: ModelConfig, seed: int) -> Softmax:
     softmax = Softmax(words, config.projection).requires_grad_(False)
     softmax.reset(Generator().manual_seed(seed + 1))  # the biLM is drawn from `seed`
     return softmax
+
+
+def counted_start(config: ModelConfig, seed: int, corpus: Corpus) -> Start:
+    """Random weights, but for the softmax's biases: the words' log frequencies."""
+    softmax = random_softmax(len(corpus.vocabulary), config, seed)
+    softmax.bias.copy_(log_frequencies(corpus, type_counts(corpus)))
+    return Start(BiLM(config).reset(seed), softmax, False, None, "")
 
 
 def type_counts(corpus: Corpus) -> NDArray[np.float64]:

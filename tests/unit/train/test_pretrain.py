@@ -22,6 +22,7 @@ from stelmo.text.ids import word_ids
 from stelmo.train.learner import Learner
 from stelmo.train.presets import plan
 from stelmo.train.pretrain import pretrain
+from stelmo.train.start import counted_start, random_softmax
 
 SMALL = ("batch=8", "unroll=6", "lstm.cells=12", "validate_every=15", "log_every=7")
 
@@ -148,6 +149,24 @@ def test_a_damaged_checkpoint_costs_its_steps_but_no_bits(corpus, tmp_path):
     pretrain(chosen, corpus, tmp_path / "run", witness)
     assert "going back to the previous checkpoint" in witness.said[0]
     assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+def test_biases_start_from_counts_and_everything_else_at_random(corpus):
+    found = counted_start(settings().model, 0, corpus)
+    words = [word for types in Sentences(corpus.train) for word in corpus.words.words(types)]
+    total = len(words) + 2 * corpus.manifest.train.sentences + len(corpus.vocabulary)
+    number = corpus.vocabulary.id("w3")
+    assert found.softmax.bias[number].item() == pytest.approx(np.log((words.count("w3") + 1) / total))
+    assert torch.equal(found.softmax.weight, random_softmax(len(corpus.vocabulary), settings().model, 0).weight)
+    plain = BiLM(settings().model).reset(0).state_dict()
+    assert all(torch.equal(tensor, plain[name]) for name, tensor in found.bilm.state_dict().items())
+
+
+def test_counted_biases_lower_the_first_losses(corpus, tmp_path):
+    for name in ("true", "false"):
+        pretrain(settings(f"count_biases={name}", "log_every=1", budget="tokens=48"), corpus, tmp_path / name)
+    counted, zero = (entries(tmp_path / name)[0]["loss_forward"] for name in ("true", "false"))
+    assert counted < zero - 0.1
 
 
 def test_a_finished_run_is_left_alone(corpus, tmp_path):

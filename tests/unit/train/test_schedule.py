@@ -43,6 +43,12 @@ def test_decay_falls_towards_zero_at_the_end(decay):
     assert found[25] == pytest.approx(0.5)
 
 
+def test_late_decay_is_linear_over_the_last_fifth():
+    found = rates(of(epochs=1, decay="late"))
+    assert set(found[:41]) == {1.0}
+    assert found[40:] == pytest.approx([1.0 - n / 10 for n in range(10)])
+
+
 def test_under_a_time_budget_the_schedule_follows_the_clock():
     plan = of(time="10m", decay="linear", warmup=0.1)
     assert plan.steps is None
