@@ -1,0 +1,116 @@
+"""Recipes of `stelmo pretrain` on one corpus, at equal tokens: held-out perplexity and processor time of each.
+
+python bench/recipes.py CORPUS VECTORS FOLDER [--tokens 640000] [--only NAME ...] [--print]
+
+Every row is a run of its own in FOLDER, on one thread: a finished one is read, an interrupted one resumes. The
+table has the perplexity after each fifth of the tokens and the processor time of the command, spelling included.
+The picture shows the first three rows. `--print` runs nothing.
+"""
+
+import argparse
+import json
+import resource
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from stelmo import plots
+
+ROWS = 64
+UNROLL = 20
+POINTS = 5
+MUON = ("optimizer=muon", "lr=0.002", "clip=1", "weight_decay=0.05")
+# name → whether it starts from the vectors, and what is set
+RECIPES: dict[str, tuple[bool | str, tuple[str, ...]]] = {
+    "random start": (False, ("count_biases=false",)),
+    "biases from counts": (False, ()),
+    "warm start": (True, ()),
+    "vectors trained on the corpus": ("trained", ()),
+    "lesson of 500 steps": (True, ("vectors.steps=500",)),
+    "lesson of 8,000 steps": (True, ("vectors.steps=8000",)),
+    "rows of 0.1": (True, ("vectors.rows=0.1",)),
+    "rows of 0.5": (True, ("vectors.rows=0.5",)),
+    "outputs of 0.5": (True, ("vectors.scale=0.5",)),
+    "50 of 100 dimensions": (True, ("vectors.dimensions=50",)),
+    "late decay": (True, ("decay=late",)),
+    "batch 128": (True, ("batch=128",)),
+    "2,048 negatives": (True, ("negatives=2048",)),
+    "8,192 negatives": (True, ("negatives=8192",)),
+    "P = 256": (True, ("lstm.projection=256",)),
+    "Muon 0.005": (True, (*MUON, "matrix_lr=0.005")),
+    "Muon 0.01": (True, (*MUON, "matrix_lr=0.01")),
+    "Muon 0.01, late decay": (True, (*MUON, "matrix_lr=0.01", "decay=late")),
+}
+DRAWN = ("random start", "biases from counts", "warm start")
+
+
+def command(name: str, corpus: str, vectors: str, folder: str, tokens: int) -> list[str]:
+    start, words = RECIPES[name]
+    batch = next((int(word.split("=")[1]) for word in words if word.startswith("batch=")), ROWS)
+    every = tokens // POINTS // (batch * UNROLL)
+    settings = (
+        f"tokens={tokens}",
+        "dropout=0",
+        f"validate_every={every}",
+        "validate_tokens=20000",
+        "threads=1",
+        *words,
+    )
+    given = () if start is False else ("--vectors", vectors if start is True else start)
+    return [
+        *("stelmo", "pretrain", "laptop", "--data", corpus, "--to", str(run_folder(folder, name)), *given),
+        *(part for word in settings for part in ("--set", word)),
+    ]
+
+
+def run_folder(folder: str, name: str) -> Path:
+    return Path(folder) / "".join(c if c.isalnum() else "-" for c in name.lower())
+
+
+def run(words: list[str]) -> None:
+    """The command, and the processor time it took added to cpu.json of its run."""
+    print("$", shlex.join(words), flush=True)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", *words], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    note = Path(words[words.index("--to") + 1]) / "cpu.json"
+    spent = json.loads(note.read_text()) if note.is_file() else 0.0
+    note.write_text(json.dumps(spent + after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
+
+
+def curve(folder: Path) -> list[tuple[int, float]]:
+    """(tokens, perplexity) of each validation after the start."""
+    entries = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
+    return [(e["tokens"], e["perplexity"]) for e in entries if "perplexity" in e and e["tokens"]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus")
+    parser.add_argument("vectors")
+    parser.add_argument("folder")
+    parser.add_argument("--tokens", type=int, default=640_000)
+    parser.add_argument("--only", nargs="*", choices=RECIPES, default=list(RECIPES))
+    parser.add_argument("--print", action="store_true")
+    given = parser.parse_args()
+    for name in given.only:
+        folder = run_folder(given.folder, name)
+        if not given.print and not (folder / "cpu.json").is_file():
+            run(command(name, given.corpus, given.vectors, given.folder, given.tokens))
+    done = {name: run_folder(given.folder, name) for name in RECIPES}
+    done = {name: folder for name, folder in done.items() if (folder / "cpu.json").is_file()}
+    curves = {name: curve(folder) for name, folder in done.items()}
+    head = " | ".join(f"{tokens // 1000}k" for tokens, _ in curves["warm start"])
+    print(f"\n| recipe | {head} | minutes |\n|{'---|' * (POINTS + 2)}")
+    for name, points in curves.items():
+        minutes = json.loads((done[name] / "cpu.json").read_text()) / 60
+        print(f"| {name} | {' | '.join(f'{perplexity:.0f}' for _, perplexity in points)} | {minutes:.1f} |")
+    drawn = {name: [(t / 1000, p) for t, p in curves[name]] for name in DRAWN if name in curves}
+    picture = Path(given.folder) / "recipes.svg"
+    plots.lines(picture, drawn, x="thousand tokens", y="held-out perplexity", title="Start of a run", log_y=True)
+    print(f"\n{picture}")
+
+
+if __name__ == "__main__":
+    main()
