@@ -41,7 +41,6 @@ import test_fuzz  # noqa: E402
 import tiny  # noqa: E402
 import torch  # noqa: E402
 
-from stelmo.config import LoadSettings, OutputSettings  # noqa: E402
 from stelmo.corpus import folder as corpus_folder  # noqa: E402
 from stelmo.embed.model import Model  # noqa: E402
 from stelmo.errors import StelmoError  # noqa: E402
@@ -49,6 +48,7 @@ from stelmo.explore import index  # noqa: E402
 from stelmo.formats import models  # noqa: E402
 from stelmo.jobs import run, shards  # noqa: E402
 from stelmo.jobs.precompute import precompute  # noqa: E402
+from stelmo.settings import LoadSettings, OutputSettings  # noqa: E402
 from stelmo.store import layers, parquet  # noqa: E402
 from stelmo.text import formats  # noqa: E402
 from stelmo.text.files import LineReader  # noqa: E402

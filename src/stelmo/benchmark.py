@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import torch
 
-from stelmo.config import CharInput, LoadSettings, LstmConfig, ModelConfig, Precision
+from stelmo.config import CharInput, LstmConfig, ModelConfig
 from stelmo.embed.model import Model
 from stelmo.model.bilm import BiLM
+from stelmo.settings import LoadSettings, Precision
 from stelmo.store.saved import SavedModel
 from stelmo.text import chars
 

@@ -10,7 +10,8 @@ import stelmo
 SOURCE = Path(stelmo.__file__).parent
 LEVELS = [
     {"errors"},
-    {"config", "interrupts", "overrides", "progress"},
+    {"config"},
+    {"settings", "progress"},
     {"text", "ops"},
     {"model"},
     {"store"},

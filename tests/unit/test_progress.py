@@ -1,6 +1,11 @@
-"""Progress callbacks: what every kind of long work calls, and a callback that ignores it."""
+"""Progress callbacks and requests to stop: what every kind of long work calls and checks."""
 
-from stelmo.progress import NoProgress, ProgressCallback
+import os
+import signal
+
+import pytest
+
+from stelmo.progress import NoProgress, ProgressCallback, stop_asked
 
 
 def work(progress: ProgressCallback[int]) -> None:
@@ -29,3 +34,20 @@ def test_a_callback_receives_reports_and_messages_in_order():
 
 def test_work_runs_without_anybody_watching():
     work(NoProgress())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_a_question(number):
+    usual = signal.getsignal(number)
+    with stop_asked() as asked:
+        assert not asked()
+        os.kill(os.getpid(), number)
+        assert asked()
+        assert signal.getsignal(number) == usual
+    assert signal.getsignal(number) == usual
+
+
+def test_a_second_interrupt_ends_the_block():
+    with pytest.raises(KeyboardInterrupt), stop_asked():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)

@@ -4,10 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from stelmo.config import LoadSettings, Precision, StatePolicy, parse
+from stelmo.config import parse
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, ModelError
 from stelmo.formats import bilm, models
+from stelmo.settings import LoadSettings, Precision, StatePolicy
 from stelmo.store import folder
 
 HUB_FILES = ["config.json", "model.safetensors", "softmax.safetensors", "vocab.txt", "alphabet.json", "README.md"]

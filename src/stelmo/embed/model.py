@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stelmo.config import Dtype, Layer, LoadSettings, ModelConfig, StatePolicy, choose
+from stelmo.config import ModelConfig, choose
 from stelmo.engine import devices, plain
 from stelmo.engine.engine import Engine, refuse_state
 from stelmo.engine.inputs import Sentences as Sentences
@@ -28,6 +28,7 @@ from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
 from stelmo.ops import fast, reference
+from stelmo.settings import Dtype, Layer, LoadSettings, StatePolicy
 from stelmo.store.saved import Mix, SavedModel
 from stelmo.text.ids import word_ids
 from stelmo.text.vocabulary import Vocabulary

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from stelmo.config import STATES, LoadSettings, ModelConfig, StatePolicy, choose
+from stelmo.config import ModelConfig, choose
 from stelmo.engine import plain, planning
 from stelmo.engine.devices import arrangement
 from stelmo.engine.end_to_end import EndToEnd
@@ -20,6 +20,7 @@ from stelmo.errors import ConfigError, DataError
 from stelmo.model import state as states
 from stelmo.model.bilm import BiLM
 from stelmo.model.state import State
+from stelmo.settings import STATES, LoadSettings, StatePolicy
 from stelmo.text.ids import WordIds
 
 Kept = TypeVar("Kept")

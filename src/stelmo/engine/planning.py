@@ -6,8 +6,9 @@ What grows with a batch is counted; what does not (Python, torch, the weights) i
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from stelmo.config import GatedCnnConfig, LoadSettings, LstmConfig, ModelConfig
+from stelmo.config import GatedCnnConfig, LstmConfig, ModelConfig
 from stelmo.errors import ConfigError
+from stelmo.settings import LoadSettings
 
 MB = 2**20
 PROCESS = 350 * MB  # Python with torch, before any model

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.config import STATES, StatePolicy, choose
+from stelmo.config import choose
 from stelmo.embed.model import Model, Sentences
 from stelmo.engine.inputs import checked
 from stelmo.errors import ConfigError, DataError
 from stelmo.explore.mixing import Mix, Vectors, mixed
 from stelmo.jobs.run import Advance
+from stelmo.settings import STATES, StatePolicy
 from stelmo.store import uses as store
 from stelmo.store.uses import Manifest, Sentence, UseFolder
 from stelmo.text import cut

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from stelmo import errors
-from stelmo.config import OutputSettings, parse
+from stelmo.config import parse
 from stelmo.embed.load import load
 from stelmo.errors import ConfigError, DataError, StelmoError
 from stelmo.jobs import blocks, shared_folder
 from stelmo.jobs.run import Advance
+from stelmo.settings import OutputSettings
 from stelmo.store import parquet
 from stelmo.text import formats, sentences
 from stelmo.text.formats import Sentence

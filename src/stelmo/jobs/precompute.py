@@ -10,12 +10,13 @@ from typing import get_args
 import numpy as np
 import torch
 
-from stelmo.config import STATES, Dtype, OutputSettings, StatePolicy, choose
+from stelmo.config import choose
 from stelmo.embed.cached import Cached, key_of
 from stelmo.embed.model import Array, Model, Sentences
 from stelmo.engine.inputs import checked
 from stelmo.errors import ConfigError, DataError
 from stelmo.jobs.run import Advance
+from stelmo.settings import STATES, Dtype, OutputSettings, StatePolicy
 from stelmo.store import layers as store
 from stelmo.store.layers import LayerFolder, Manifest
 from stelmo.text import cut

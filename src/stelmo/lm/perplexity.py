@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stelmo.config import StatePolicy
 from stelmo.errors import DataError
 from stelmo.lm import probabilities as lm
 from stelmo.lm.probabilities import LanguageModel, LogProbs
+from stelmo.settings import StatePolicy
 from stelmo.text import cut
 from stelmo.text.formats import Sentence
 from stelmo.text.vocabulary import Vocabulary

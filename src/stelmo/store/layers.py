@@ -17,8 +17,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.config import Dtype, Positive, Settings
+from stelmo.config import Positive, Settings
 from stelmo.errors import DataError, OutputError
+from stelmo.settings import Dtype
 from stelmo.store import growing
 from stelmo.store.arrays import map_npy
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
-from stelmo.config import ReadSettings
 from stelmo.errors import DataError
+from stelmo.settings import ReadSettings
 
 
 def display(path: Path | str) -> str:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from stelmo.cli.info import describe
-from stelmo.config import PrepareSettings
 from stelmo.corpus import folder as shards
 from stelmo.corpus.prepare import prepare
 from stelmo.errors import DataError
+from stelmo.settings import PrepareSettings
 
 TEXT = "the bank of the river\nthe river\nüber <UNK> bank\nthe 日本 bank\n"
 

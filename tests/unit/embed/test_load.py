@@ -8,9 +8,9 @@ import pytest
 import tiny
 
 import stelmo
-from stelmo.config import LoadSettings
 from stelmo.embed.load import LoadOptions
 from stelmo.errors import ConfigError, ModelError
+from stelmo.settings import LoadSettings
 
 KEYWORDS = {
     name: parameter

@@ -6,9 +6,9 @@ import tiny
 import torch
 
 import stelmo
-from stelmo.config import LoadSettings
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, ModelError
+from stelmo.settings import LoadSettings
 from stelmo.store import folder
 
 SENTENCES = [["The", "bank", "."], [], ["a"], ["the", "river", "bank", "."], ["The", "bank", "."]]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from shared import loaded
 
 import stelmo
-from stelmo.config import LoadSettings
 from stelmo.embed.model import Model
 from stelmo.engine.plain import Plain
 from stelmo.model.state import State
+from stelmo.settings import LoadSettings
 
 OPTIONS = oracle.options()
 ARRAYS = oracle.random_weights(OPTIONS)

@@ -10,9 +10,10 @@ import tiny
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stelmo.config import CharInput, LoadSettings, LstmConfig, ModelConfig
+from stelmo.config import CharInput, LstmConfig, ModelConfig
 from stelmo.engine import planning
 from stelmo.errors import ConfigError
+from stelmo.settings import LoadSettings
 
 FULL = ModelConfig(
     input=CharInput(embedding=16, filters=((1, 32), (7, 2016)), highways=2), lstm=LstmConfig(cells=4096, projection=512)

@@ -23,10 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from stelmo.config import LoadSettings
 from stelmo.embed.model import Model
 from stelmo.errors import ModelError
 from stelmo.formats import allennlp, bilm
+from stelmo.settings import LoadSettings
 from stelmo.store.saved import SavedModel
 
 OPTIONS = oracle.options(highways=2)

@@ -14,11 +14,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stelmo.config import CharInput, CodePointInput, LoadSettings, LstmConfig, ModelConfig, WordInput
+from stelmo.config import CharInput, CodePointInput, LstmConfig, ModelConfig, WordInput
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, ModelError
 from stelmo.formats import efml
 from stelmo.model.bilm import BiLM
+from stelmo.settings import LoadSettings
 from stelmo.store import folder
 from stelmo.store.saved import SavedModel
 from stelmo.text.codepoints import Alphabet

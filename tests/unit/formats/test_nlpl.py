@@ -16,10 +16,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stelmo.config import LoadSettings
 from stelmo.embed.model import Model
 from stelmo.errors import ModelError, StelmoError
 from stelmo.formats import bilm, nlpl
+from stelmo.settings import LoadSettings
 from stelmo.store.saved import SavedModel
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "naïve", "日本", "\u2028"]

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import tiny
 
-from stelmo.config import CharInput, CodePointConvolution, CodePointInput, LoadSettings, LstmConfig, ModelConfig
+from stelmo.config import CharInput, CodePointConvolution, CodePointInput, LstmConfig, ModelConfig
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, OutputError
 from stelmo.integrations import onnx as exporting
+from stelmo.settings import LoadSettings
 from stelmo.store.saved import SavedModel
 from stelmo.text import chars
 from stelmo.text.codepoints import Alphabet

@@ -19,10 +19,10 @@ import pytest
 import tiny
 
 import stelmo
-from stelmo.config import OutputSettings
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.integrations import ray as on_ray
 from stelmo.jobs import blocks, run, shared_folder
+from stelmo.settings import OutputSettings
 from stelmo.text.formats import Sentence
 
 DOCS = Path(__file__).parents[3] / "docs" / "integrations" / "ray.md"

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tiny
 
-from stelmo.config import WordSettings
 from stelmo.errors import ConfigError, DataError, ModelError, OutputError
 from stelmo.jobs import words
+from stelmo.settings import WordSettings
 from stelmo.store import static
 from stelmo.text.formats import Sentence
 

@@ -8,7 +8,7 @@ import pytest
 import tiny
 import torch
 
-from stelmo.config import CodePointConvolution, CodePointInput, ModelConfig, PrepareSettings, WordTable
+from stelmo.config import CodePointConvolution, CodePointInput, ModelConfig, WordTable
 from stelmo.corpus import folder as shards
 from stelmo.corpus.prepare import prepare
 from stelmo.corpus.windows import Sentences
@@ -17,6 +17,7 @@ from stelmo.errors import ConfigError, DataError, ModelError, OutputError
 from stelmo.formats import models
 from stelmo.lm.perplexity import perplexity
 from stelmo.progress import NoProgress
+from stelmo.settings import PrepareSettings
 from stelmo.text import codepoints
 from stelmo.text.codepoints import Alphabet
 from stelmo.text.vocabulary import Vocabulary
