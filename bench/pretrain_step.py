@@ -19,8 +19,7 @@ from torch import nn
 from stelmo.benchmark import FILTERS, zipf_text
 from stelmo.config import CharInput, LstmConfig, ModelConfig
 from stelmo.corpus.windows import Sentences, Streams
-from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import BiLM, Softmax
 from stelmo.ops import losses, trainable
 from stelmo.settings import TrainSettings
 from stelmo.train.batches import Batch, Batches, word_ids

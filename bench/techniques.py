@@ -17,7 +17,7 @@ from stelmo import plots as pictures
 from stelmo.embed.model import Model
 from stelmo.engine import packed, planning
 from stelmo.engine.packed import Packed
-from stelmo.model.state import State
+from stelmo.model.bilm import State
 from stelmo.ops import reference
 from stelmo.text import chars
 

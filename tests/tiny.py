@@ -18,8 +18,7 @@ from stelmo.config import (
 from stelmo.embed.model import Model
 from stelmo.engine import plain
 from stelmo.formats import models
-from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import BiLM, Softmax
 from stelmo.settings import LoadSettings
 from stelmo.store.saved import SavedModel
 from stelmo.text.ids import word_ids

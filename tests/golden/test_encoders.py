@@ -15,8 +15,7 @@ from stelmo.engine.plain import Plain
 from stelmo.formats.allennlp_lm import gated_cnn_tensors
 from stelmo.formats.allennlp_tensors import StateTensors
 from stelmo.model import gated_cnn as gated_cnn_module
-from stelmo.model.gated_cnn import GatedCnn
-from stelmo.model.transformer import Transformer, TransformerLayer, TransformerStack
+from stelmo.model.context import GatedCnn, Transformer, TransformerLayer, TransformerStack
 from stelmo.ops import reference, runs
 from stelmo.ops.runs import Runs
 

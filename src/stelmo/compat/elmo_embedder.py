@@ -20,7 +20,7 @@ from stelmo.compat.inputs import File, loaded, padded, sentences_of
 from stelmo.config import choose
 from stelmo.embed.model import Model, all_layers
 from stelmo.errors import ConfigError
-from stelmo.model.state import State
+from stelmo.model.bilm import State
 from stelmo.settings import StatePolicy
 from stelmo.store import atomic, vectors
 from stelmo.text.formats import Sentence

@@ -16,9 +16,8 @@ from stelmo.engine import plain
 from stelmo.engine.engine import Engine
 from stelmo.engine.inputs import checked, checked_ids
 from stelmo.errors import ConfigError, DataError
-from stelmo.model.bilm import BiLM
+from stelmo.model.bilm import BiLM, State
 from stelmo.model.mix import Dropout, LayerNorm, ScalarMix
-from stelmo.model.state import State
 from stelmo.store.saved import Mix
 
 

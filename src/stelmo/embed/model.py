@@ -24,9 +24,7 @@ from stelmo.engine.planning import Plan
 from stelmo.errors import ConfigError, ModelError
 from stelmo.formats import models
 from stelmo.lm import probabilities as lm
-from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
-from stelmo.model.state import State
+from stelmo.model.bilm import BiLM, Softmax, State
 from stelmo.ops import fast, reference
 from stelmo.settings import Dtype, Layer, LoadSettings, StatePolicy
 from stelmo.store.saved import Mix, SavedModel

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from stelmo.engine.packed import BEGIN, END, WORDS_REMEMBERED, CachedWords, shared_threads
 from stelmo.engine.plain import Words, refuse_overflow
-from stelmo.model.bilm import BiLM
-from stelmo.model.state import State
+from stelmo.model.bilm import BiLM, State
 from stelmo.ops.runs import Runs
 from stelmo.text import chars
 from stelmo.text.ids import WordIds

@@ -17,9 +17,7 @@ from stelmo.engine.inputs import Sentences, checked
 from stelmo.engine.packed import Packed
 from stelmo.engine.plain import Plain
 from stelmo.errors import ConfigError, DataError
-from stelmo.model import state as states
-from stelmo.model.bilm import BiLM
-from stelmo.model.state import State
+from stelmo.model.bilm import BiLM, State
 from stelmo.settings import STATES, LoadSettings, StatePolicy
 from stelmo.text.ids import WordIds
 
@@ -85,9 +83,9 @@ class Engine:
                 if rows is None:
                     layers, _ = compute.run(batch, start.expand(len(batch)) if markers else start, whole=markers)
                 else:
-                    start = states.grow(start, len(batch))
+                    start = start.grow(len(batch))
                     layers, end = compute.run(batch, start.take(len(batch)), whole=True)
-                    start = states.replace(start, end)
+                    start = start.replace(end)
                     layers = layers if markers else [layers_LTD[:, 1:-1] for layers_LTD in layers]
                 kept.update(zip(positions, map(keep, layers), strict=True))
                 del layers  # before the next batch is computed

@@ -19,9 +19,7 @@ from torch import Tensor
 
 from stelmo.engine import plain
 from stelmo.engine.plain import Words, refuse_overflow
-from stelmo.model.bilm import BiLM
-from stelmo.model.stack import with_residual
-from stelmo.model.state import State
+from stelmo.model.bilm import BiLM, State, with_residual
 from stelmo.ops import fast
 from stelmo.text import chars
 from stelmo.text.ids import WordIds

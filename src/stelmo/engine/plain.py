@@ -11,9 +11,8 @@ from torch import Tensor
 
 from stelmo.engine.devices import HALF
 from stelmo.errors import ModelError
-from stelmo.model.bilm import BiLM
+from stelmo.model.bilm import BiLM, State
 from stelmo.model.encoder import CharCnn
-from stelmo.model.state import State
 from stelmo.ops import reference
 from stelmo.text import chars
 from stelmo.text.ids import WordIds

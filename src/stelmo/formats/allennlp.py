@@ -29,7 +29,7 @@ from stelmo.errors import ModelError
 from stelmo.formats import allennlp_lm, bilm
 from stelmo.formats.allennlp_tensors import StateTensors, below, char_encoder, published_gates
 from stelmo.formats.untrusted import archives, pickles
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.ops.reference import FORGET_BIAS
 from stelmo.store.saved import Mix, SavedModel, filled_bilm
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from stelmo.config import CharInput, GatedCnnConfig, ModelConfig, TransformerConfig, parse
 from stelmo.errors import ModelError
 from stelmo.formats.allennlp_tensors import StateTensors, below, char_encoder, published_gates
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.ops.reference import FORGET_BIAS
 from stelmo.store.saved import Mix, SavedModel, filled_bilm, filled_softmax
 from stelmo.text import chars

@@ -17,7 +17,7 @@ import numpy as np
 
 from stelmo.embed.model import Array, Model, Reduce, all_layers, mean_of_tokens, picking
 from stelmo.errors import DataError, OutputError, StelmoError
-from stelmo.model.state import State
+from stelmo.model.bilm import State
 from stelmo.settings import OutputSettings
 from stelmo.store import atomic, vectors
 from stelmo.store.arrays import read_npz

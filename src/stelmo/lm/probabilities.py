@@ -21,7 +21,7 @@ from stelmo.engine import plain, planning
 from stelmo.engine.engine import Engine
 from stelmo.engine.inputs import Sentences, checked
 from stelmo.errors import DataError, ModelError
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.ops.losses import full_losses
 from stelmo.settings import StatePolicy
 from stelmo.text import chars

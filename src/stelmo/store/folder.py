@@ -19,8 +19,7 @@ from torch import Tensor
 
 from stelmo.config import ModelConfig, Settings, parse
 from stelmo.errors import ModelError
-from stelmo.model.softmax import Softmax
-from stelmo.model.state import State
+from stelmo.model.bilm import Softmax, State
 from stelmo.store import atomic
 from stelmo.store.saved import Mix, SavedModel, check, describe_encoder, describe_input, filled_bilm, filled_softmax
 from stelmo.text.codepoints import Alphabet

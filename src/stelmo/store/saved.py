@@ -21,9 +21,7 @@ from stelmo.config import (
     WordInput,
 )
 from stelmo.errors import ModelError
-from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
-from stelmo.model.state import State
+from stelmo.model.bilm import BiLM, Softmax, State
 from stelmo.text import chars, codepoints
 from stelmo.text.codepoints import Alphabet
 from stelmo.text.vocabulary import Vocabulary

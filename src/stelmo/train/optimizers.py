@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.ops.losses import RowGradient
 from stelmo.settings import TrainSettings
 

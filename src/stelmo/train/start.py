@@ -13,8 +13,7 @@ from torch import Generator, Tensor
 from stelmo.config import ModelConfig
 from stelmo.corpus.folder import Corpus
 from stelmo.corpus.windows import BEGIN, END
-from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import BiLM, Softmax
 from stelmo.settings import TrainSettings
 from stelmo.text.codepoints import Alphabet
 

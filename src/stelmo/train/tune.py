@@ -17,7 +17,7 @@ from stelmo.config import CodePointInput, ModelConfig, WordInput, parse
 from stelmo.corpus.folder import Corpus
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.formats import models
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.progress import NoProgress
 from stelmo.settings import TrainSettings, VectorSettings
 from stelmo.store.runs import SOFTMAX, Run

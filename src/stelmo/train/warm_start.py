@@ -24,8 +24,7 @@ from stelmo.config import ModelConfig, WordInput
 from stelmo.corpus.folder import Corpus
 from stelmo.corpus.windows import Sentences, Streams
 from stelmo.errors import ConfigError, DataError
-from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import BiLM, Softmax
 from stelmo.ops import losses
 from stelmo.settings import TrainSettings, VectorSettings
 from stelmo.store import runs, static

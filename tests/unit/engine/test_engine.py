@@ -14,7 +14,7 @@ from shared import loaded
 import stelmo
 from stelmo.embed.model import Model
 from stelmo.engine.plain import Plain
-from stelmo.model.state import State
+from stelmo.model.bilm import State
 from stelmo.settings import LoadSettings
 
 OPTIONS = oracle.options()

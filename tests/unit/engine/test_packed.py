@@ -18,7 +18,6 @@ from stelmo import benchmark as speed
 from stelmo.engine import packed
 from stelmo.engine.packed import WordCache, shared_threads, steps
 from stelmo.engine.plain import Plain
-from stelmo.model import state as states
 from stelmo.ops import fast
 
 ARCHITECTURES = {
@@ -200,10 +199,10 @@ def test_carried_states_are_the_reference_s(name, batches):
     for batch in batches:
         found, state = model.carry(batch, state)
         rows = len(batch)
-        right = states.grow(model.bilm.zero_state(0) if right is None else right, rows)
+        right = (model.bilm.zero_state(0) if right is None else right).grow(rows)
         with torch.no_grad():
             layers, end = reference(model).run(batch, right.take(rows), whole=True)
-        right = states.replace(right, end)
+        right = right.replace(end)
         assert_equal(found, [layers_LTD[:, 1:-1].numpy() for layers_LTD in layers], 1e-10)
         for ours, expected in zip(state, right, strict=True):
             torch.testing.assert_close(ours, expected, atol=1e-10, rtol=1e-10)
