@@ -15,7 +15,7 @@ from stelmo.corpus.folder import Corpus
 from stelmo.corpus.windows import BEGIN, END
 from stelmo.model.bilm import BiLM, Softmax
 from stelmo.settings import TrainSettings
-from stelmo.text.codepoints import Alphabet
+from stelmo.text.ids import Alphabet
 
 
 class Start(NamedTuple):

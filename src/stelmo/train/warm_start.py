@@ -30,7 +30,7 @@ from stelmo.settings import TrainSettings, VectorSettings
 from stelmo.store import runs, static
 from stelmo.store.runs import Run
 from stelmo.store.static import StaticVectors
-from stelmo.text.codepoints import Alphabet
+from stelmo.text.ids import Alphabet
 from stelmo.text.vocabulary import Vocabulary
 from stelmo.train.batches import Batches, word_ids
 from stelmo.train.sampling import negatives

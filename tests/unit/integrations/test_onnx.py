@@ -17,7 +17,7 @@ from stelmo.integrations import onnx as exporting
 from stelmo.settings import LoadSettings
 from stelmo.store.saved import SavedModel
 from stelmo.text import chars
-from stelmo.text.codepoints import Alphabet
+from stelmo.text.ids import Alphabet
 
 pytest.importorskip("onnx", reason="onnx is not installed; pip install 'stelmo[onnx]'")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed; pip install 'stelmo[onnx]'")
