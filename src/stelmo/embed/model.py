@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.config import ModelConfig, choose
-from stelmo.engine import devices, plain
+from stelmo.engine import plain, planning
 from stelmo.engine.engine import Engine, refuse_state
 from stelmo.engine.inputs import Sentences as Sentences
 from stelmo.engine.inputs import checked
@@ -53,8 +53,8 @@ class Model:
         if self.settings.threads is not None:
             torch.set_num_threads(self.settings.threads)
         self.stored_dtype = str(saved.dtype).removeprefix("torch.")
-        device = devices.available(self.settings.device)
-        devices.refuse_precision(self.settings.precision, device)
+        device = planning.available(self.settings.device)
+        planning.refuse_precision(self.settings.precision, device)
         dtype = torch.float64 if self.settings.precision == "float64" else torch.float32
         self.bilm = _converted(saved.bilm, device, dtype)
         self._saved = replace(saved, bilm=self.bilm)

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from stelmo.config import ModelConfig, choose
 from stelmo.engine import plain, planning
-from stelmo.engine.devices import arrangement
-from stelmo.engine.end_to_end import EndToEnd
 from stelmo.engine.inputs import Sentences, checked
-from stelmo.engine.packed import Packed
+from stelmo.engine.packed import EndToEnd, Packed
 from stelmo.engine.plain import Plain
+from stelmo.engine.planning import arrangement
 from stelmo.errors import ConfigError, DataError
 from stelmo.model.bilm import BiLM, State
 from stelmo.settings import STATES, LoadSettings, StatePolicy

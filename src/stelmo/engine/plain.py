@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stelmo.engine.devices import HALF
+from stelmo.engine.planning import HALF
 from stelmo.errors import ModelError
 from stelmo.model.bilm import BiLM, State
 from stelmo.model.encoder import CharCnn

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stelmo.config import choose
 from stelmo.embed.model import Model, Sentences
+from stelmo.engine import planning
 from stelmo.engine.inputs import checked
 from stelmo.errors import ConfigError, DataError
 from stelmo.explore.mixing import Mix, Vectors, mixed
@@ -21,7 +22,6 @@ from stelmo.jobs.run import Advance
 from stelmo.settings import STATES, StatePolicy
 from stelmo.store import uses as store
 from stelmo.store.uses import Manifest, Sentence, UseFolder
-from stelmo.text import cut
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
@@ -176,7 +176,7 @@ def _build(
     store.prepare(path, _manifest(model))
     with store.writing(path) as writer:
         choice = _Choice(writer.found, words, per_word)
-        for block in cut.by_tokens(sentences, block_tokens, len):
+        for block in planning.by_tokens(sentences, block_tokens, len):
             chosen = [sentence for sentence in map(choice.of, checked(block)) if sentence.positions]
             if chosen:
                 writer.add(chosen, _layers(model, chosen))
