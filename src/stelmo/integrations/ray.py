@@ -24,7 +24,7 @@ from stelmo.errors import ConfigError, DataError, StelmoError
 from stelmo.jobs import blocks, shared_folder
 from stelmo.jobs.run import Advance
 from stelmo.settings import OutputSettings
-from stelmo.store import parquet
+from stelmo.store import containers
 from stelmo.text import formats, sentences
 from stelmo.text.formats import Sentence
 
@@ -141,7 +141,7 @@ def _reason(problem: Exception) -> str:
 
 def _of_dataset(dataset: Any, column: str | None, tokenizer: formats.Tokenizer) -> Iterator[Sentence]:
     """Tokenised on the cluster, collected in row order."""
-    name = parquet.text_column(list(dataset.schema().names), "dataset", column)
+    name = containers.text_column(list(dataset.schema().names), "dataset", column)
     split = dataset.map_batches(_split, fn_args=(name, tokenizer), batch_format="pyarrow")
     split.context.execution_options.preserve_order = True
     for number, row in enumerate(split.iter_rows(), 1):

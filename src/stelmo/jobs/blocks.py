@@ -21,7 +21,7 @@ from stelmo.errors import DataError, OutputError, StelmoError
 from stelmo.model.bilm import State
 from stelmo.settings import OutputSettings
 from stelmo.store import atomic, vectors
-from stelmo.store.arrays import read_npz
+from stelmo.store.containers import read_npz
 from stelmo.text.formats import Sentence
 
 NO_SENTENCE = "the input contains no sentence; nothing was written"

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from stelmo.config import choose
-from stelmo.embed.cached import Cached, key_of
+from stelmo.embed.elmo import Cached, key_of
 from stelmo.embed.model import Array, Model, Sentences
 from stelmo.engine import planning
 from stelmo.engine.inputs import checked

@@ -21,7 +21,7 @@ from stelmo.config import Positive, Settings
 from stelmo.errors import DataError, OutputError
 from stelmo.settings import Dtype
 from stelmo.store import growing
-from stelmo.store.arrays import map_npy
+from stelmo.store.containers import map_npy
 
 Array = NDArray[Any]
 

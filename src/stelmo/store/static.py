@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stelmo.errors import DataError, OutputError
 from stelmo.store import atomic
-from stelmo.store.arrays import DAMAGE
+from stelmo.store.containers import DAMAGE
 from stelmo.text.files import LineReader
 
 WORDS = "words.txt"

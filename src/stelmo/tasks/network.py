@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from stelmo.config import Settings, parse
-from stelmo.embed.cached import Cached
-from stelmo.embed.elmo import Elmo
+from stelmo.embed.elmo import Cached, Elmo
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
 from stelmo.model.mix import LayerNorm
