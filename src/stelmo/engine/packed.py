@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -34,6 +34,7 @@ WORK_FOR_A_THREAD = 4_000_000  # multiplications in a step of a layer above whic
 WORK_FOR_A_DIRECTION = 20_000_000  # multiplications in a direction above which a thread of its own pays off
 LayerStates = list[tuple[Tensor, Tensor]]  # h (G, B, P) and c (G, B, H) of every layer
 Outputs = tuple[list[Tensor], LayerStates]
+Result = TypeVar("Result")
 
 
 # Words that are remembered
@@ -94,6 +95,29 @@ class WordCache:
         self._rows.update(zip(words, range(first, first + len(words)), strict=True))
 
 
+# Threads
+
+
+def side_by_side(work: Callable[[int, int], Result]) -> tuple[Result, Result]:
+    """What `work(direction, threads)` returns for each direction, computed at the same time in two threads; with a
+    single thread allowed, one after the other."""
+    with shared_threads(2) as share, ThreadPoolExecutor(1) as other:  # no thread outlives a call: users may fork
+        alone = torch.get_num_threads() == 1
+        later = None if alone else other.submit(work, 1, share)
+        forward = work(0, share)
+        return forward, later.result() if later else work(1, 1)
+
+
+@contextmanager
+def shared_threads(workers: int) -> Iterator[int]:
+    """The threads each worker may use; torch's own count is restored when the block ends."""
+    threads = torch.get_num_threads()
+    try:
+        yield max(1, threads // workers)
+    finally:
+        torch.set_num_threads(threads)
+
+
 # LSTMs
 
 
@@ -151,7 +175,10 @@ class Packed(CachedWords):
         index_2N = torch.stack([index_N[found.forward_N], index_N[found.backward_N]])
         directions = partial(self._directions, x_UP, index_2N, found.sizes, begun)
         if found.sizes[0] * self._config.projection * 4 * self._config.cells >= WORK_FOR_A_THREAD:
-            outputs, ends = _side_by_side(directions)
+            both = side_by_side(lambda number, threads: directions(slice(number, number + 1), threads))
+            outputs = [torch.cat(parts) for parts in zip(both[0][0], both[1][0], strict=True)]
+            pairs = zip(both[0][1], both[1][1], strict=True)
+            ends = [(torch.cat([h, h_]), torch.cat([c, c_])) for (h, c), (h_, c_) in pairs]
         else:  # both directions in the same calls, which cost more than the work they do for few rows
             outputs, ends = directions(slice(0, 2), torch.get_num_threads())
         layers_LND = _joined(x_UP[index_N], outputs, found)
@@ -201,28 +228,6 @@ def _first_fill(x_UP: Tensor, index_GN: Tensor, weights: fast.PackedWeights) -> 
     if len(x_UP) <= WORDS_IN_TABLE:
         return fast.from_table(fast.gate_tables(x_UP, weights), index_GN)
     return fast.from_outputs(x_UP[index_GN], weights)
-
-
-def _side_by_side(directions: Callable[[slice, int], Outputs]) -> Outputs:
-    """A thread for each direction; with a single thread allowed, one direction after the other."""
-    with shared_threads(2) as share, ThreadPoolExecutor(1) as other:  # no thread outlives a call: users may fork
-        alone = torch.get_num_threads() == 1
-        later = None if alone else other.submit(directions, slice(1, 2), share)
-        forward = directions(slice(0, 1), share)
-        backward = later.result() if later else directions(slice(1, 2), 1)
-    outputs = [torch.cat(both) for both in zip(forward[0], backward[0], strict=True)]
-    pairs = zip(forward[1], backward[1], strict=True)
-    return outputs, [(torch.cat([h, h_]), torch.cat([c, c_])) for (h, c), (h_, c_) in pairs]
-
-
-@contextmanager
-def shared_threads(workers: int) -> Iterator[int]:
-    """The threads each worker may use; torch's own count is restored when the block ends."""
-    threads = torch.get_num_threads()
-    try:
-        yield max(1, threads // workers)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _joined(x_NP: Tensor, outputs: list[Tensor], order: Steps) -> Tensor:
@@ -287,7 +292,7 @@ class EndToEnd(CachedWords):
         halves = layers_LND[..., :width], layers_LND[..., width:]
         work = partial(self._direction, x_UP, both, halves)
         if len(both[0].index_N) * self._weights >= WORK_FOR_A_DIRECTION:
-            _both(work)
+            side_by_side(work)
         else:
             work(0, torch.get_num_threads())
             work(1, torch.get_num_threads())
@@ -310,15 +315,3 @@ class EndToEnd(CachedWords):
         x_NP = x_UP[index_N]
         for half_NP, y_NP in zip(halves[direction], [x_NP, *self._bilm.context(direction, x_NP, runs)], strict=True):
             half_NP.copy_(y_NP[kept])
-
-
-def _both(work: Callable[[int, int], None]) -> None:
-    """A thread for each direction; with a single thread allowed, one direction after the other."""
-    with shared_threads(2) as share, ThreadPoolExecutor(1) as other:  # no thread outlives a call: users may fork
-        alone = torch.get_num_threads() == 1
-        later = None if alone else other.submit(work, 1, share)
-        work(0, share)
-        if later is None:
-            work(1, 1)
-        else:
-            later.result()

@@ -57,6 +57,8 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path, options: Path | None = None, prefix: str = "") -> SavedModel:
     """The ELMo in the state; of several different ones, that whose tensor names start with `prefix`."""
+    if path.is_file() and not path.stat().st_size:
+        raise ModelError(f"{path}: the file is empty; expected an AllenNLP archive or state, copy it again")
     with _opened(path) as files:
         state = pickles.read_state(_weights(files, path))
         if allennlp_lm.recognises(state, prefix):

@@ -55,6 +55,8 @@ def read_state(path: Path) -> dict[str, Tensor]:
     """The tensors of a state dict; dicts inside it give dotted names. Anything else is refused."""
     if not path.is_file():
         raise ModelError(f"{path}: no such file")
+    if not path.stat().st_size:
+        raise ModelError(f"{path}: the file is empty; expected tensors that torch.save wrote, copy it again")
     try:
         with path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("error")  # the standard library warns about text that only occurs in damaged files
