@@ -145,8 +145,7 @@ def test_any_number_of_threads_gives_the_same_and_is_put_back(threads, work, mon
         torch.set_num_threads(1)
 
 
-def test_a_forked_process_embeds_too():
-    model = tiny.model()
+def test_a_forked_process_embeds_too(model):
     model.embed([["bank"]])
     child = os.fork()
     if child == 0:

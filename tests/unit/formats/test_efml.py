@@ -364,7 +364,7 @@ def test_an_architecture_that_does_not_fit_is_refused(tmp_path, changes, why):
         ("word.dic", b"", "word_table.rows|no symbol"),
         ("char.dic", b"a\t0\na\t1\n", "'a' is there twice"),
         ("char.dic", b"a\t0\n", "no <bos>, <eos>"),
-        ("encoder.pkl", b"", "encoder.pkl: not a state dict"),
+        ("encoder.pkl", b"", "encoder.pkl: the file is empty"),
     ],
 )
 def test_a_file_that_is_not_what_it_should_be_is_refused(tmp_path, name, data, why):

@@ -18,11 +18,6 @@ SETTINGS = OutputSettings(block_tokens=12)
 
 
 @pytest.fixture
-def model():
-    return tiny.model()
-
-
-@pytest.fixture
 def folder(model, tmp_path):
     return blocks.working_folder(tmp_path / "v.parquet", blocks.run_settings(model, SETTINGS), overwrite=False)
 
