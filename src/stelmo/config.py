@@ -29,12 +29,14 @@ class Settings(BaseModel):
 
 
 class Convolution(Settings):
-    """Over the characters of a word; of every filter the strongest window is kept."""
+    """A convolution over the characters of a word; each filter keeps the maximum over all windows."""
 
     embedding: Positive = Field(description="width of a character's vector")
-    filters: tuple[tuple[Positive, Positive], ...] = Field(min_length=1, description="(width, count) each")
+    filters: tuple[tuple[Positive, Positive], ...] = Field(
+        min_length=1, description="(width, count) of each kind of filter"
+    )
     highways: int = Field(0, ge=0, description="highway layers after the convolution")
-    activation: Literal["relu", "tanh"] = Field("relu", description="applied to the strongest window")
+    activation: Literal["relu", "tanh"] = Field("relu", description="applied to the maximum")
 
     @property
     def width(self) -> int:
@@ -50,7 +52,7 @@ class CharInput(Convolution):
     """Words are read as bytes by a convolution over their characters."""
 
     kind: Literal["chars"] = "chars"
-    max_characters: int = Field(50, ge=3, le=10_000, description="ids a word, its two markers included")
+    max_characters: int = Field(50, ge=3, le=10_000, description="ids per word, its two markers included")
     projection: Literal["after_highways", "after_convolution"] | None = Field(
         None, description="where the projection is; unset: after the highways, and left out where it would be square"
     )
@@ -92,11 +94,11 @@ class CodePointInput(Settings):
     kind: Literal["codepoints"] = "codepoints"
     word_table: WordTable | None = None
     convolution: CodePointConvolution | None = None
-    max_characters: int = Field(50, ge=3, le=10_000, description="ids a word, its two markers included")
+    max_characters: int = Field(50, ge=3, le=10_000, description="ids per word, its two markers included")
 
     @property
     def width(self) -> int:
-        """Numbers that the projection takes in."""
+        """Numbers that the projection reads."""
         return sum(part.width for part in (self.word_table, self.convolution) if part is not None)
 
     @model_validator(mode="after")

@@ -25,7 +25,7 @@ class ProgressCallback(Protocol[Report_contra]):
 
 
 class NoProgress:
-    """Ignores every report; the default where nobody is watching."""
+    """Ignores every report; the default."""
 
     def update(self, report: object) -> None: ...
 

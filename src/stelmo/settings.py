@@ -1,7 +1,7 @@
 """Every setting that is not architecture, once: name, default, bounds, help; and how settings are overridden.
 
 `LoadSettings` is how a loaded model computes; `TrainSettings` is how one is trained; `TaskSettings` and `ElmoSettings`
-are how a task learns, and what of ELMo. Overrides are `name=value` assignments of the command line, and TOML files.
+are how a task is trained and how it uses ELMo. Overrides are `name=value` assignments and TOML files.
 """
 
 import tomllib
@@ -38,25 +38,25 @@ class LoadSettings(Settings):
         "models, nearly the same vectors); bfloat16 or float16 (GPU: products in half precision)",
     )
     device: str = Field("cpu", description="cpu, cuda, cuda:1, mps")
-    threads: Positive | None = Field(None, description="CPU threads of this process; unset: as torch decides")
+    threads: Positive | None = Field(None, description="CPU threads of this process; unset: torch's default")
     memory: Positive | None = Field(
-        None, description="MB the whole process may take, the model included; unset: what is fastest"
+        None, description="MB the whole process may use, the model included; unset: whatever is fastest"
     )
     batch_tokens: Positive = Field(4096, description="tokens computed together, padding included")
     batch_rows: Positive = Field(64, description="sentences computed together under carry, in input order")
 
 
 class OutputSettings(Settings):
-    """What of the layers goes into a file, and how."""
+    """Which layers go into a file, and how."""
 
     layer: Literal["mean", "top", "all"] | int = Field(
         "mean", description="mean (of all layers), top, all, or a number; 0 is the token layer, without context"
     )
-    sentence_vectors: bool = Field(False, description="one vector a sentence: the mean over its tokens")
-    dtype: Literal["float32", "float16"] = Field("float32", description="numbers in the file")
+    sentence_vectors: bool = Field(False, description="one vector per sentence: the mean over its tokens")
+    dtype: Literal["float32", "float16"] = Field("float32", description="type of the numbers in the file")
     forget_sentences: bool = Field(False, description="leave the sentences out of an HDF5 file")
     use_sentence_keys: bool = Field(False, description="in HDF5, name a dataset by its sentence, not by its number")
-    block_tokens: Positive = Field(16_384, description="tokens after which finished work is kept on disk")
+    block_tokens: Positive = Field(16_384, description="tokens after which finished work is saved to disk")
 
     @property
     def unit(self) -> str:
@@ -71,12 +71,12 @@ class ReadSettings(Settings):
 
 
 class PrepareSettings(Settings):
-    """How text becomes a corpus to train on; together with the files, all that decides its bytes."""
+    """How text becomes a training corpus; settings and input files together determine its bytes."""
 
     format: Literal["text", "tokens", "wiki"] | None = Field(
         None,
-        description="text (raw, a paragraph or sentence a line), tokens (a tokenised sentence a line), "
-        "wiki (as WikiExtractor writes it); unset: seen from each file",
+        description="text (raw, one paragraph or sentence per line), tokens (one tokenised sentence per line), "
+        "wiki (as WikiExtractor writes it); unset: recognised for each file",
     )
     language: str = Field("en", description="language of raw text, such as en, de, zh")
     contractions: Literal["ptb", "moses"] = Field(
@@ -88,9 +88,7 @@ class PrepareSettings(Settings):
         le=2**31 - 1,
         description="lines of the vocabulary, <S> </S> <UNK> included; unset, and no min_count: 100000",
     )
-    min_count: Positive | None = Field(
-        None, description="a word of the vocabulary is there so often in the training part"
-    )
+    min_count: Positive | None = Field(None, description="how often a vocabulary word must occur in the training part")
     vocabulary: str | None = Field(None, description="a vocabulary to use as it is, instead of counting one")
     heldout: float = Field(
         0.01,
@@ -98,7 +96,7 @@ class PrepareSettings(Settings):
         allow_inf_nan=False,
         description="kept for validation: below 1 a share of the sentences, else their number",
     )
-    seed: int = Field(0, ge=0, le=2**63 - 1, description="chooses the lines that are held out")
+    seed: int = Field(0, ge=0, le=2**63 - 1, description="seed that selects the lines that are held out")
 
     @model_validator(mode="after")
     def _one_vocabulary(self) -> "PrepareSettings":
@@ -119,21 +117,23 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class TrainSettings(Settings):
-    """How a biLM is trained. Steps are never asked for: they follow from the budget, the batch and the corpus."""
+    """How a biLM is trained. The number of steps follows from the budget, the batch and the corpus."""
 
     optimizer: Literal["adagrad", "adam", "adamw", "muon"] = Field(
         "adam", description="adagrad is the paper's; muon: Muon for the LSTMs' matrices, Adam for the rest"
     )
     lr: float = Field(0.003, gt=0, allow_inf_nan=False, description="peak learning rate")
     matrix_lr: float = Field(0.01, gt=0, allow_inf_nan=False, description="peak learning rate of Muon's matrices")
-    accumulator: float = Field(1.0, ge=0, allow_inf_nan=False, description="what Adagrad's sums of squares start at")
-    weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False, description="of AdamW, and of Muon's matrices")
+    accumulator: float = Field(1.0, ge=0, allow_inf_nan=False, description="initial value of Adagrad's sums of squares")
+    weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False, description="decay of AdamW, and of Muon's matrices")
     warmup: float = Field(0.0, ge=0, description="steps until the peak; below 1: a share of the budget")
-    decay: Literal["none", "linear", "cosine"] = Field("none", description="from the peak to zero at the end")
+    decay: Literal["none", "linear", "cosine"] = Field(
+        "none", description="course of the learning rate from its peak to zero"
+    )
     average: Share | None = Field(
         None,
         description="validate and keep an average of the weights over about 1/(1 - average) steps, such as 0.999; "
-        "the weights in training do not change",
+        "training itself is not affected",
     )
     dropout: Share = Field(
         0.1,
@@ -141,29 +141,29 @@ class TrainSettings(Settings):
         "input, its sublayers and inside the feed-forward networks",
     )
     batch: Positive = Field(64, description="rows of all processes together")
-    unroll: Positive = Field(20, description="words of a row in a step")
+    unroll: Positive = Field(20, description="words of a row per step")
     negatives: Annotated[int, Field(ge=0)] | Literal["all"] = Field(
-        4096, description="sampled words a step; 0 or all: the full softmax"
+        4096, description="sampled words per step; 0 or all: the full softmax"
     )
     window_loss: bool = Field(False, description="differentiate the mean loss times unroll, as published")
     clip: Clip | Literal["none"] = Field(10.0, description="bound of the gradient's norm, softmax included; or none")
-    accumulate: Positive = Field(1, description="parts a batch is computed in, one after another: less memory")
-    seed: int = Field(0, ge=0, lt=2**31, description="of all that is random")
-    epochs: float | None = Field(None, gt=0, allow_inf_nan=False, description="budget: times through the corpus")
+    accumulate: Positive = Field(1, description="parts of a batch, computed one after another to save memory")
+    seed: int = Field(0, ge=0, lt=2**31, description="seed of everything random")
+    epochs: float | None = Field(None, gt=0, allow_inf_nan=False, description="budget: passes through the corpus")
     tokens: Positive | None = Field(None, description="budget: words to learn from, ends of sentences included")
     time: Duration | None = Field(
-        None, description="budget: 90m, 2h; the schedule follows the clock, so that no two runs end in the same bits"
+        None, description="budget: 90m, 2h; the schedule follows the clock, so results differ between runs"
     )
-    validate_every: Positive | None = Field(None, description="steps; unset: twenty times in the run")
-    validate_tokens: Positive | None = Field(None, description="held-out words a validation reads; unset: all")
-    patience: Positive | None = Field(None, description="validations without a better one after which to stop")
-    log_every: Positive = Field(20, description="steps of a line in the log")
-    checkpoint_every: Positive | Duration = Field("5m", description="steps, or a time such as 90s")
+    validate_every: Positive | None = Field(None, description="steps between validations; unset: twenty per run")
+    validate_tokens: Positive | None = Field(None, description="held-out words of a validation; unset: all")
+    patience: Positive | None = Field(None, description="validations without improvement after which to stop")
+    log_every: Positive = Field(20, description="steps between lines of the log")
+    checkpoint_every: Positive | Duration = Field("5m", description="steps between checkpoints, or a time such as 90s")
     keep: Positive = Field(2, description="checkpoints kept")
-    threads: Positive | None = Field(None, description="CPU threads of a process; unset: as torch decides")
-    device: str = Field("cpu", description="cpu, cuda, cuda:1; several processes: each its own card")
+    threads: Positive | None = Field(None, description="CPU threads of a process; unset: torch's default")
+    device: str = Field("cpu", description="cpu, cuda, cuda:1; with several processes, each uses its own GPU")
     precision: Literal["float32", "float64", "bf16", "fp16"] = Field(
-        "float32", description="numbers of a step; bf16 and fp16 are mixed precision on a GPU"
+        "float32", description="precision of a step; bf16 and fp16 are mixed precision on a GPU"
     )
 
     @model_validator(mode="after")
@@ -191,10 +191,12 @@ class VectorSettings(Settings):
     dimensions: Positive | None = Field(
         None, description="dimensions of the vectors to use; unset: all, or their main directions where P is smaller"
     )
-    words: Positive = Field(100_000, description="most frequent words of the corpus that the encoder learns to spell")
-    steps: Positive = Field(2000, description="steps of the spelling lesson; a tenth of them for a model's new softmax")
-    batch: Positive = Field(512, description="words drawn in a step of the lesson")
-    lr: float = Field(0.003, gt=0, allow_inf_nan=False, description="peak learning rate of the lesson")
+    words: Positive = Field(
+        100_000, description="most frequent words, whose vectors the encoder learns to predict from their spelling"
+    )
+    steps: Positive = Field(2000, description="steps of that training; a tenth of them for a model's new softmax")
+    batch: Positive = Field(512, description="words per step of that training")
+    lr: float = Field(0.003, gt=0, allow_inf_nan=False, description="peak learning rate of that training")
     scale: float = Field(1.0, gt=0, allow_inf_nan=False, description="standard deviation of the encoder's outputs")
     rows: float = Field(0.25, gt=0, allow_inf_nan=False, description="standard deviation of the softmax's rows")
     least_known: float = Field(
@@ -213,9 +215,9 @@ class TaskSettings(Settings):
     )
     steps: Positive | None = Field(None, description="training steps at most; replaces epochs")
     evaluate_every: Positive | None = Field(None, description="steps between evaluations on dev; unset: one epoch")
-    patience: Positive | None = Field(None, description="evaluations without a better score after which to stop")
-    plateau: Positive | None = Field(None, description="evaluations without a better score after which lr is halved")
-    score_tokens: Positive = Field(8192, description="tokens of a batch when predicting, about, padding included")
+    patience: Positive | None = Field(None, description="evaluations without improvement after which to stop")
+    plateau: Positive | None = Field(None, description="evaluations without improvement after which lr is halved")
+    score_tokens: Positive = Field(8192, description="approximate tokens of a batch when predicting, padding included")
     clip: Clip | None = Field(5.0, description="bound of the gradient's norm")
     clip_value: Clip | None = Field(None, description="bound of each number of the gradient")
     weight_decay: float = Field(0.0, ge=0, allow_inf_nan=False, description="L2 on all weights")
@@ -233,9 +235,9 @@ class ElmoSettings(Settings):
     """ELMo in a task's network."""
 
     placement: Placement = Field("input", description="none, input, output or both")
-    layers: Literal["all", "top"] = Field("all", description="a learned mix of all layers, or the top one alone")
+    layers: Literal["all", "top"] = Field("all", description="a learned mix of all layers, or only the top one")
     l2: float = Field(0.001, ge=0, allow_inf_nan=False, description="λ of the penalty on the mix's weights")
-    dropout: Share = Field(0.5, description="of ELMo's vectors")
+    dropout: Share = Field(0.5, description="dropout of ELMo's vectors")
     layer_norm: bool = Field(False, description="normalise each layer before the mix")
     layer_norm_over: Literal["sentence", "batch"] = Field(
         "sentence",
@@ -272,8 +274,8 @@ class WordSettings(Settings):
     """One vector for each word of a corpus."""
 
     layer: Layer = Field("mean", description="mean (of all layers), top, or a number; 0 is the token layer")
-    min_count: Positive = Field(1, description="a word met less often is left out")
-    max_words: Positive = Field(1_000_000, description="distinct words kept in memory; those met later are left out")
+    min_count: Positive = Field(1, description="words that occur less often are left out")
+    max_words: Positive = Field(1_000_000, description="distinct words kept in memory; further words are left out")
 
 
 def seconds(duration: str) -> float:

@@ -1,4 +1,4 @@
-"""`Engine`: sentences → their layers. The one place where it is decided how and in which batches they are computed.
+"""`Engine`: sentences → their layers. Decides how and in which batches they are computed.
 
 B sentences of a batch, T tokens, L layers, P projection.
 """
@@ -24,7 +24,7 @@ Kept = TypeVar("Kept")
 
 
 class Engine:
-    """Runs a biLM: on the CPU LSTMs packed and other encoders end to end, by the modules themselves on other devices.
+    """Runs a biLM: on the CPU by `Packed` (LSTMs) or `EndToEnd` (other encoders), on other devices by its modules.
 
     The packed copy of the weights is made when it is first needed, and again when the parameters have changed.
     """
@@ -35,7 +35,7 @@ class Engine:
         self.bilm, self.word_ids, self.settings = bilm, word_ids, settings or LoadSettings()
         self.plan = planning.plan(bilm.config, sum(map(Tensor.numel, bilm.parameters())), self.settings)
         self.own_warm_state = warm
-        self._borrowed: State | None = None  # the warm state of a model without its own, from a few English sentences
+        self._borrowed: State | None = None  # warm state of a model without its own, from a few English sentences
         self._packed: Packed | EndToEnd | None = None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Many sentences → their layers, fast, on the CPU: `Packed` for LSTMs, `EndToEnd` for encoders without a state.
 
 What makes both fast: a word's token vector is computed once and remembered; there is no padding; the marker that a
-direction reads last is left out unless its vector is wanted; each direction has a thread. `Packed` sorts sentences,
+direction reads last is left out unless its vector is needed; each direction runs in a thread. `Packed` sorts sentences,
 longest first, looks up a word's half of the first layer's gates in a table, and runs the first step, the same for all
 sentences that start from the same state, once. `EndToEnd` lays the words of all sentences one after another.
 

@@ -18,7 +18,7 @@ MB = 2**20
 PROCESS = 350 * MB  # Python with torch, before any model
 LEAST_TOKENS = 64
 NUMBER = 4  # bytes; float64 has twice as many
-SLACK = 1.5  # for memory that the allocator holds back, and for everything that is not counted
+SLACK = 1.5  # for memory that the allocator keeps, and for everything that is not counted
 
 Item = TypeVar("Item")
 
@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 
 
 def available(name: str, card: int | None = None) -> torch.device:
-    """The device, once it is known to work. `card` is the GPU that "cuda" without a number means."""
+    """The device, after a check that it works. `card` is the GPU that "cuda" without a number means."""
     try:
         device = torch.device(name)
         if card is not None and device.type == "cuda" and device.index is None:

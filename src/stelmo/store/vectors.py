@@ -72,7 +72,7 @@ class Hdf5Writer(VectorWriter):
             self._file.id.links.create_hard(name.encode(), self._file.id, self._empty)
         self._new.check()
         if self._index is not None:
-            # JSON joined by hand: a sentence that occurs twice is listed twice, and the last one counts.
+            # JSON is joined here: a sentence that occurs twice is listed twice, and the last one counts.
             self._index.append(f'{json.dumps(text)}: "{number}"')
 
     def close(self) -> None:

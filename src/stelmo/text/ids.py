@@ -79,11 +79,11 @@ def encode_code_points(
 
 
 def refuse_flaws(symbols: Sequence[str], markers: Sequence[str], where: str) -> None:
-    """A table that cannot number text: a symbol twice, or a marker missing."""
+    """Refuse a table that has a symbol twice, or lacks a marker."""
     found: set[str] = set()
     for number, symbol in enumerate(symbols):
         if symbol in found:
-            raise ModelError(f"{where}: {symbol!r} is there twice, the second time as {number}; each has one id")
+            raise ModelError(f"{where}: {symbol!r} occurs twice, the second time as {number}; each has one id")
         found.add(symbol)
     missing = [marker for marker in markers if marker not in found]
     if missing:

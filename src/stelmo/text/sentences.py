@@ -1,6 +1,6 @@
 """Raw text → sentences, as spans of characters. Knows no files and no ids.
 
-The rules of the languages are those of `sentencex`; a language it does not know gets its general ones. A blank line
+The rules are those of `sentencex`; a language that it does not know gets its general rules. A blank line
 always ends a sentence; a single line break ends one only where the punctuation says so.
 """
 
@@ -68,7 +68,7 @@ def _boundaries(paragraph: str, language: str) -> list[int]:
         begins = [start + begin for begin in _piece_boundaries(paragraph[start:end], language)]
         if end == len(paragraph):
             return found + begins
-        # The last quarter is split again together with what follows it: there, the end of the piece misleads.
+        # The last quarter is split again together with what follows: boundaries near the end of a piece are unreliable.
         certain = max(2, bisect_left(begins, end - (end - start) // 4))
         found += begins[: certain - 1]
         if certain <= len(begins):
@@ -90,7 +90,7 @@ _STAND_INS = regex.compile(r"(?P<surrogate>\p{Cs})|[^\S\t-\r ]")
 
 
 def _plain(text: str) -> str:
-    """The text with stand-ins for what sentencex cannot take, of the same length."""
+    """The text with replacements of the same length for what sentencex cannot read."""
     return text if text.isascii() else str(_STAND_INS.sub(lambda match: "x" if match["surrogate"] else " ", text))
 
 

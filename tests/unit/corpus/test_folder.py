@@ -140,7 +140,7 @@ def test_a_corpus_is_described_in_lines(folder):
     [
         ("<S>\n</S>\nthe\n", "no line <UNK>"),
         ("<s>\n</S>\n<UNK>\n", "no line <S>"),
-        ("<S>\n</S>\n<UNK>\nthe\nbank\nthe\n", r"v\.txt:6: 'the' is there twice"),
+        ("<S>\n</S>\n<UNK>\nthe\nbank\nthe\n", r"v\.txt:6: 'the' occurs twice"),
         ("", "no line <S>"),
     ],
 )

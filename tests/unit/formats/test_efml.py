@@ -362,7 +362,7 @@ def test_an_architecture_that_does_not_fit_is_refused(tmp_path, changes, why):
         ("word.dic", "a\t٣\n".encode(), "the id is"),
         ("word.dic", b"a\t" + b"9" * 5000, "the id is"),
         ("word.dic", b"", "word_table.rows|no symbol"),
-        ("char.dic", b"a\t0\na\t1\n", "'a' is there twice"),
+        ("char.dic", b"a\t0\na\t1\n", "'a' occurs twice"),
         ("char.dic", b"a\t0\n", "no <bos>, <eos>"),
         ("encoder.pkl", b"", "encoder.pkl: the file is empty"),
     ],

@@ -115,5 +115,5 @@ def test_an_alphabet_needs_its_markers(lost):
 
 
 def test_an_alphabet_has_each_symbol_once():
-    with pytest.raises(ModelError, match="'t' is there twice"):
+    with pytest.raises(ModelError, match="'t' occurs twice"):
         Alphabet(("t", *SYMBOLS))

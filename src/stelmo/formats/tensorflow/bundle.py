@@ -111,7 +111,7 @@ class Bundle:
 
 
 def _shards(prefix: Path, count: int) -> Iterator[Path]:
-    """Stops at the first missing file, so an absurd count costs nothing."""
+    """Stops at the first missing file, so that a wrong, huge count takes no time."""
     for i in range(count):
         shard = Path(f"{prefix}.data-{i:05d}-of-{count:05d}")
         _length(shard)

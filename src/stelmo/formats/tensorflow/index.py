@@ -1,4 +1,4 @@
-"""The index of a TensorFlow checkpoint → where each tensor lies; its checksums. Trusts no byte; opens no files.
+"""The index of a TensorFlow checkpoint → where each tensor is; its checksums. Nothing in it is trusted; opens no files.
 
  index      a sorted table: "" → header, tensor name → entry; both are protocol buffers
  header     1 shards   2 endianness   3 version (2 oldest reader allowed)
@@ -340,7 +340,7 @@ def _folded(data: NDArray[np.uint8], unit: int) -> NDArray[np.uint8]:
 
 
 def masked(crc: int) -> int:
-    """Rotated and shifted, so that a checksum of checksums stays strong."""
+    """The rotated and shifted form in which TensorFlow stores a checksum."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 

@@ -1,4 +1,4 @@
-"""An HDF5 file from anywhere → arrays of the expected shape, or a refusal. Does not know what a dataset means."""
+"""An untrusted HDF5 file → arrays of the expected shape, or a refusal. Does not know what a dataset means."""
 
 import math
 import zlib
