@@ -1,4 +1,4 @@
-"""What each technique of the engine buys, one switched off at a time. Run: techniques.py [SIZE] [PICTURE.svg] [ROUNDS]
+"""What each technique of the engine contributes, one switched off at a time. Run: techniques.py [SIZE] [PICTURE.svg] [ROUNDS]
 
 Each is taken out by exchanging the piece of code that holds it; the rest stays as it is. Figures are shares of the
 whole engine's speed inside one run: 0.5 means that without the technique it is half as fast.
@@ -141,7 +141,7 @@ def main(size: str = "small", picture: str | None = None, times: str = "3") -> N
     for name, share in found.items():
         print(f"| {name} | {share:.2f} |")
     if picture is not None:
-        title = f"Speed left without a technique ({size})"
+        title = f"Relative speed without a technique ({size})"
         pictures.bars(Path(picture), found, x="share of the engine's speed", title=title)
 
 
