@@ -1,4 +1,6 @@
-"""What each technique of the engine contributes, one switched off at a time. Run: techniques.py [SIZE] [PICTURE.svg] [ROUNDS]
+"""What each technique of the engine contributes, one switched off at a time.
+
+Run: techniques.py [SIZE] [PICTURE.svg] [ROUNDS]
 
 Each is taken out by exchanging the piece of code that holds it; the rest stays as it is. Figures are shares of the
 whole engine's speed inside one run: 0.5 means that without the technique it is half as fast.

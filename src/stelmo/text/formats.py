@@ -176,7 +176,7 @@ def _json_sentences(line: str, where: str, tokenizer: Tokenizer) -> list[list[st
         case {"text": str(value)} | list(value) | str(value):
             return of_value(value, where, tokenizer)
         case dict(value):
-            found = f"an object with {_keys(value)}"
+            found = f"an object with the keys {_short(sorted(value))}" if value else "an object with no keys"
         case value:
             found = f"the value {_short(value)}"
     raise DataError(f'{where}: {found}; expected {{"tokens": [...]}}, {{"text": "..."}}, an array or a string')
@@ -210,10 +210,6 @@ def _strings(value: Any, where: str) -> list[str]:
 
 def _described(value: object) -> str:
     return "no value" if value is None else f"{type(value).__name__} {value!r:.40}"
-
-
-def _keys(value: dict[str, Any]) -> str:
-    return f"the keys {_short(sorted(value))}" if value else "no keys"
 
 
 def _short(value: Any) -> str:

@@ -30,7 +30,10 @@ def split(text: str, language: str = "en") -> list[Span]:
 
 def tokenize_text(text: str, language: str = "en", contractions: str = "ptb") -> list[list[Token]]:
     """The tokens of each sentence of a text, with offsets into the whole text."""
-    return [_shift(tokens.tokenize(text[a:b], language, contractions), a) for a, b in split(text, language)]
+    return [
+        [Token(word, a + start, a + end) for word, start, end in tokens.tokenize(text[a:b], language, contractions)]
+        for a, b in split(text, language)
+    ]
 
 
 def tokenize(text: str, language: str = "en", contractions: str = "ptb") -> list[list[str]]:
@@ -97,7 +100,3 @@ def _plain(text: str) -> str:
 def _strip(text: str, start: int, end: int) -> Span:
     piece = text[start:end]
     return Span(start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip()))
-
-
-def _shift(sentence: list[Token], offset: int) -> list[Token]:
-    return [Token(text, start + offset, end + offset) for text, start, end in sentence]
