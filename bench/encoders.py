@@ -14,10 +14,11 @@ import numpy as np
 import torch
 
 from stelmo.benchmark import zipf_text
-from stelmo.config import ModelConfig, TrainSettings
+from stelmo.config import ModelConfig
 from stelmo.corpus.windows import Sentences
 from stelmo.embed.model import Model
 from stelmo.model.bilm import BiLM
+from stelmo.settings import TrainSettings
 from stelmo.store.saved import SavedModel
 from stelmo.train.batches import Batches, word_ids
 from stelmo.train.learner import Learner

@@ -41,7 +41,6 @@ import test_fuzz  # noqa: E402
 import tiny  # noqa: E402
 import torch  # noqa: E402
 
-from stelmo.config import LoadSettings, OutputSettings  # noqa: E402
 from stelmo.corpus import folder as corpus_folder  # noqa: E402
 from stelmo.embed.model import Model  # noqa: E402
 from stelmo.errors import StelmoError  # noqa: E402
@@ -49,7 +48,8 @@ from stelmo.explore import index  # noqa: E402
 from stelmo.formats import models  # noqa: E402
 from stelmo.jobs import run, shards  # noqa: E402
 from stelmo.jobs.precompute import precompute  # noqa: E402
-from stelmo.store import layers, parquet  # noqa: E402
+from stelmo.settings import LoadSettings, OutputSettings  # noqa: E402
+from stelmo.store import containers, layers  # noqa: E402
 from stelmo.text import formats  # noqa: E402
 from stelmo.text.files import LineReader  # noqa: E402
 from stelmo.text.formats import Sentence  # noqa: E402
@@ -99,7 +99,7 @@ def reading_text(format: str) -> Callable[[Path], str]:
 
 def read_parquet(path: Path) -> str:
     return digest(
-        *(formats.of_value(value, "t", lambda text: [text.split()]) for _, value in parquet.text_values(path))
+        *(formats.of_value(value, "t", lambda text: [text.split()]) for _, value in containers.text_values(path))
     )
 
 
@@ -174,7 +174,7 @@ def make_layers(path: Path) -> Path:
 
 
 def make_parquet(path: Path) -> Path:
-    pa, module = parquet.pyarrow_modules()
+    pa, module = containers.pyarrow_modules()
     module.write_table(pa.table({"tokens": TEXT, "other": list(range(len(TEXT)))}), path / "t.parquet")
     return path / "t.parquet"
 

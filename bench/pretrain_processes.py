@@ -16,8 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from stelmo.benchmark import zipf_text
-from stelmo.config import PrepareSettings
 from stelmo.corpus.prepare import prepare
+from stelmo.settings import PrepareSettings
 from stelmo.train import presets
 
 STEPS, SKIPPED, ROUNDS = 14, 4, 3

@@ -17,11 +17,11 @@ import torch
 from torch import nn
 
 from stelmo.benchmark import FILTERS, zipf_text
-from stelmo.config import CharInput, LstmConfig, ModelConfig, TrainSettings
+from stelmo.config import CharInput, LstmConfig, ModelConfig
 from stelmo.corpus.windows import Sentences, Streams
-from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import BiLM, Softmax
 from stelmo.ops import losses, trainable
+from stelmo.settings import TrainSettings
 from stelmo.train.batches import Batch, Batches, word_ids
 from stelmo.train.optimizers import Optimizer
 from stelmo.train.sampling import negatives

@@ -20,7 +20,7 @@ from multiprocessing import get_context
 import uvicorn
 
 import stelmo
-from stelmo.config import ServeSettings
+from stelmo.settings import ServeSettings
 
 CLIENTS, ROUNDS = 32, 3  # clients at once, times that each service is measured
 HEADERS = {"Content-Type": "application/json", "Accept": "application/x-npy"}

@@ -1,4 +1,6 @@
-"""What each technique of the engine buys, one switched off at a time. Run: techniques.py [SIZE] [PICTURE.svg] [ROUNDS]
+"""What each technique of the engine contributes, one switched off at a time.
+
+Run: techniques.py [SIZE] [PICTURE.svg] [ROUNDS]
 
 Each is taken out by exchanging the piece of code that holds it; the rest stays as it is. Figures are shares of the
 whole engine's speed inside one run: 0.5 means that without the technique it is half as fast.
@@ -17,7 +19,7 @@ from stelmo import plots as pictures
 from stelmo.embed.model import Model
 from stelmo.engine import packed, planning
 from stelmo.engine.packed import Packed
-from stelmo.model.state import State
+from stelmo.model.bilm import State
 from stelmo.ops import reference
 from stelmo.text import chars
 
@@ -141,7 +143,7 @@ def main(size: str = "small", picture: str | None = None, times: str = "3") -> N
     for name, share in found.items():
         print(f"| {name} | {share:.2f} |")
     if picture is not None:
-        title = f"Speed left without a technique ({size})"
+        title = f"Relative speed without a technique ({size})"
         pictures.bars(Path(picture), found, x="share of the engine's speed", title=title)
 
 

@@ -4,10 +4,10 @@ import dataclasses
 import random
 from pathlib import Path
 
-from stelmo.config import PrepareSettings
 from stelmo.corpus import folder as shards
 from stelmo.corpus.folder import Corpus
 from stelmo.corpus.prepare import prepare
+from stelmo.settings import PrepareSettings
 
 FOUR = (
     "the river runs past the old bank",

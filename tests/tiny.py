@@ -10,7 +10,6 @@ from stelmo.config import (
     CharInput,
     CodePointInput,
     GatedCnnConfig,
-    LoadSettings,
     LstmConfig,
     ModelConfig,
     TransformerConfig,
@@ -19,8 +18,8 @@ from stelmo.config import (
 from stelmo.embed.model import Model
 from stelmo.engine import plain
 from stelmo.formats import models
-from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import BiLM, Softmax
+from stelmo.settings import LoadSettings
 from stelmo.store.saved import SavedModel
 from stelmo.text.ids import word_ids
 from stelmo.text.vocabulary import Vocabulary

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from stelmo.errors import OutputError as OutputError
     from stelmo.errors import StelmoError as StelmoError
     from stelmo.jobs.precompute import precompute as precompute
+    from stelmo.model.bilm import State as State
     from stelmo.model.mix import ScalarMix as ScalarMix
-    from stelmo.model.state import State as State
     from stelmo.text.sentences import tokenize as tokenize
 
 __version__ = "0.1.0"
@@ -35,7 +35,7 @@ _HOMES = {
     "OutputError": "errors",
     "StelmoError": "errors",
     "ScalarMix": "model.mix",
-    "State": "model.state",
+    "State": "model.bilm",
     "tokenize": "text.sentences",
 }
 

@@ -1,8 +1,8 @@
 """A size of model → how fast this machine embeds with it. Knows no files.
 
-Every figure is compared with one of the same run: machines are noisy, ratios less so. The old way, which the engine is
-measured against, is what older software does with the same modules: batches of 32 in input order, every word through
-the character CNN, one step at a time. Weights are random and words follow Zipf's law: neither changes the speed.
+Every figure is compared with one of the same run: machines are noisy, ratios less so. The baseline is what earlier
+implementations do, with our own modules: batches of 32 in input order, every word through the character CNN, one step
+at a time. Weights are random and words follow Zipf's law; neither changes the speed.
 """
 
 import random
@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import torch
 
-from stelmo.config import CharInput, LoadSettings, LstmConfig, ModelConfig, Precision
+from stelmo.config import CharInput, LstmConfig, ModelConfig
 from stelmo.embed.model import Model
 from stelmo.model.bilm import BiLM
+from stelmo.settings import LoadSettings, Precision
 from stelmo.store.saved import SavedModel
 from stelmo.text import chars
 
@@ -24,14 +25,14 @@ FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 SIZES = {"small": (1024, 128, 1), "medium": (2048, 256, 1), "full": (4096, 512, 2)}  # cells, projection, highways
 SENTENCES = {"small": 1000, "medium": 512, "full": 256}
 ROWS = (1, 4, 16, 64, 256, 1024)
-OLD_SENTENCES, OLD_ROWS, SINGLE = 64, 32, 8
+BASELINE_SENTENCES, BASELINE_ROWS, SINGLE = 64, 32, 8
 
 Sentences = list[list[str]]
 Rates = dict[str, float]
 
 
 class Speed(NamedTuple):
-    """Tokens a second by the way it was done; MB at the engine's peak; the share of the machine's sgemm limit."""
+    """Tokens per second of each method; the engine's peak memory in MB; its share of the machine's sgemm limit."""
 
     rates: Rates
     peak: float
@@ -58,29 +59,29 @@ def zipf_text(sentences: int, seed: int = 0, vocabulary: int = 100_000) -> Sente
 
 
 @torch.inference_mode()
-def old_way(model: Model, sentences: Sentences) -> None:
-    for first in range(0, len(sentences), OLD_ROWS):
-        batch = [["<S>", *words, "</S>"] for words in sentences[first : first + OLD_ROWS]]
+def baseline(model: Model, sentences: Sentences) -> None:
+    for first in range(0, len(sentences), BASELINE_ROWS):
+        batch = [["<S>", *words, "</S>"] for words in sentences[first : first + BASELINE_ROWS]]
         ids_BTC = torch.from_numpy(chars.encode_sentences(batch))
         x_BTP = model.bilm.encoder(ids_BTC.flatten(0, 1)).view(*ids_BTC.shape[:2], -1)
         model.bilm(x_BTP, torch.tensor([len(words) for words in batch]), model.bilm.zero_state(len(batch)))
 
 
 def measure(size: str, rounds: int) -> Speed:
-    """The engine against the old way, in turns: no word known, every word known, one sentence at a time, 8 bits."""
+    """The engine against the baseline, in turns: no word known, every word known, one sentence at a time, 8 bits."""
     model, text = random_model(size), zipf_text(SENTENCES[size])
-    few, one = text[:OLD_SENTENCES], text[:SINGLE]
+    few, one = text[:BASELINE_SENTENCES], text[:SINGLE]
     model.embed(text)
     peak = _peak()
     narrow = random_model(size, "int8")
     narrow.embed(text)
     rates = medians(
         {
-            "old way": (lambda: old_way(model, few), few),
-            "no word known": (lambda: _anew(model, text), text),
+            "baseline": (lambda: baseline(model, few), few),
+            "no word known": (lambda: _without_known_words(model, text), text),
             "every word known": (lambda: model.embed(text), text),
             "int8, every word known": (lambda: narrow.embed(text), text),
-            "old way, one sentence": (lambda: [old_way(model, [words]) for words in one], one),
+            "baseline, one sentence": (lambda: [baseline(model, [words]) for words in one], one),
             "one sentence": (lambda: [model.embed([words]) for words in one], one),
         },
         rounds,
@@ -88,13 +89,13 @@ def measure(size: str, rounds: int) -> Speed:
     return Speed(rates, peak, rates["every word known"] * _operations(model.config) / sgemm_limit(size))
 
 
-def _anew(model: Model, sentences: Sentences) -> None:
+def _without_known_words(model: Model, sentences: Sentences) -> None:
     model.forget_words()
     model.embed(sentences)
 
 
 def by_rows(size: str, rounds: int, rows: Sequence[int] = ROWS, length: int = 20) -> dict[int, float]:
-    """Tokens a second for batches of so many rows of equal length, every word known."""
+    """Tokens per second for batches of these numbers of rows, all of one length, every word known."""
     model = random_model(size)
     words = [word for sentence in zipf_text(400) for word in sentence]
     work: dict[str, tuple[Callable[[], object], Sentences]] = {}
@@ -109,7 +110,7 @@ def _at_once(model: Model, sentences: Sentences) -> object:
 
 
 def medians(work: dict[str, tuple[Callable[[], object], Sentences]], rounds: int) -> Rates:
-    """Tokens a second of each, done in turns so that a disturbance meets all alike; the first round does not count."""
+    """Tokens per second of each, in turns so that a disturbance affects all equally; the first round is not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for _ in range(rounds + 1):
         for name, (run, _) in work.items():
@@ -119,7 +120,7 @@ def medians(work: dict[str, tuple[Callable[[], object], Sentences]], rounds: int
 
 
 def sgemm_limit(size: str, rows: int = 256, rounds: int = 5) -> float:
-    """Operations a second of the gates' own product, as many rows as it likes: what no LSTM can pass."""
+    """Operations per second of the gates' matrix product with many rows: an upper bound for any LSTM."""
     cells, projection, _ = SIZES[size]
     x_nP, matrix_P4H = torch.randn(rows, projection), torch.randn(projection, 4 * cells)
     out = torch.empty(rows, 4 * cells)
@@ -151,10 +152,11 @@ def _peak() -> float:
 
 def table(speeds: dict[str, Speed]) -> Iterator[str]:
     """The lines of a Markdown table."""
-    yield "| model | old way | no word known | every word known | int8 | one sentence (old way) | sgemm limit | peak |"
+    columns = "no word known | every word known | int8 | one sentence (baseline) | sgemm limit | peak"
+    yield f"| model | baseline | {columns} |"
     yield "|---|---|---|---|---|---|---|---|"
     for size, (rates, peak, share) in speeds.items():
-        old, alone = rates["old way"], rates["old way, one sentence"]
+        old, alone = rates["baseline"], rates["baseline, one sentence"]
         times = {name: f"{rate:,.0f} ({rate / old:.1f}×)" for name, rate in rates.items()}
         yield (
             f"| {size} | {old:,.0f} | {times['no word known']} | {times['every word known']} "

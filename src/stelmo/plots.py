@@ -1,4 +1,4 @@
-"""Numbers → a picture file, .svg or .png. Knows no meaning of the numbers.
+"""Numbers → a picture file, .svg or .png. Does not know what the numbers mean.
 
 The same numbers give the same bytes. Drawn without a display: pyplot's global state is not used.
 """
@@ -37,7 +37,7 @@ def lines(
         if log_x:
             places = sorted({place for points in series.values() for place, _ in points})
             axes.set_xscale("log", base=2)
-            axes.set_xticks(places, [f"{place:,g}" for place in places])  # what was measured, not powers of two
+            axes.set_xticks(places, [f"{place:,g}" for place in places])  # the measured values, not powers of two
         if log_y:
             axes.set_yscale("log")
 
@@ -45,7 +45,7 @@ def lines(
 
 
 def bars(path: Path, values: Mapping[str, float], *, x: str, title: str) -> None:
-    """One bar for each name, from the top; they lie, so that names have room."""
+    """One horizontal bar for each name, from the top, so that names have room."""
 
     def draw(axes: "Axes") -> None:
         drawn = axes.barh(list(values), list(values.values()))
@@ -57,7 +57,7 @@ def bars(path: Path, values: Mapping[str, float], *, x: str, title: str) -> None
 
 
 def heat(path: Path, rows: Mapping[str, Sequence[float]], *, x: str, title: str) -> None:
-    """A row of shades for each name; with the numbers inside, because shades alone cannot be read exactly."""
+    """A heat map with one row for each name, and the numbers in its cells."""
 
     def draw(axes: "Axes") -> None:
         axes.imshow(list(rows.values()), aspect="auto", cmap="Blues", vmin=0.0)
@@ -74,7 +74,7 @@ def heat(path: Path, rows: Mapping[str, Sequence[float]], *, x: str, title: str)
 
 
 def refuse(path: Path) -> None:
-    """A name no picture can go to, refused before any work."""
+    """Refuse a path that a picture cannot be written to, before any work."""
     if path.suffix not in ENDINGS:
         raise OutputError(f"{path}: a picture ends in {' or '.join(ENDINGS)}")
     atomic.refuse_existing(path, overwrite=True)
@@ -85,7 +85,7 @@ def _save(path: Path, draw: "Callable[[Axes], None]", x: str, y: str, title: str
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context({"svg.hashsalt": "stelmo"}):  # else the names inside an SVG are random
+    with mpl.rc_context({"svg.hashsalt": "stelmo"}):  # otherwise the ids inside an SVG are random
         figure = Figure(figsize=_SIZE, layout="constrained")
         axes = figure.add_subplot()
         axes.grid(alpha=0.3)

@@ -1,8 +1,17 @@
-"""How long-running work reports its progress. Knows no screen: a caller decides what is shown and where."""
+"""What long-running work and its caller tell each other: progress reports, and the request to stop.
 
+Knows no screen: a caller decides what is shown and where.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Protocol, TypeVar
 
 Report_contra = TypeVar("Report_contra", contravariant=True)
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class ProgressCallback(Protocol[Report_contra]):
@@ -16,8 +25,30 @@ class ProgressCallback(Protocol[Report_contra]):
 
 
 class NoProgress:
-    """Ignores every report; the default where nobody is watching."""
+    """Ignores every report; the default."""
 
     def update(self, report: object) -> None: ...
 
     def message(self, text: str) -> None: ...
+
+
+@contextmanager
+def stop_asked() -> Iterator[Callable[[], bool]]:
+    """A function that says whether a signal has arrived inside the block; a second signal has its usual effect."""
+    asked = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        asked.set()
+        signal.signal(number, usual[number])
+
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
+        yield asked.is_set
+        return
+    usual = {int(number): signal.getsignal(number) for number in SIGNALS}
+    for number in SIGNALS:
+        signal.signal(number, ask)
+    try:
+        yield asked.is_set
+    finally:
+        for number in SIGNALS:
+            signal.signal(number, usual[number])

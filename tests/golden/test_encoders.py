@@ -14,9 +14,8 @@ from stelmo.config import GatedCnnConfig
 from stelmo.engine.plain import Plain
 from stelmo.formats.allennlp_lm import gated_cnn_tensors
 from stelmo.formats.allennlp_tensors import StateTensors
-from stelmo.model import gated_cnn as gated_cnn_module
-from stelmo.model.gated_cnn import GatedCnn
-from stelmo.model.transformer import Transformer, TransformerLayer, TransformerStack
+from stelmo.model import context
+from stelmo.model.context import GatedCnn, Transformer, TransformerLayer, TransformerStack
 from stelmo.ops import reference, runs
 from stelmo.ops.runs import Runs
 
@@ -265,7 +264,7 @@ def stacks_exchanged(monkeypatch, module):
 
 
 def residual_not_scaled(monkeypatch, module):
-    monkeypatch.setattr(gated_cnn_module, "RESIDUAL", 1.0)
+    monkeypatch.setattr(context, "RESIDUAL", 1.0)
 
 
 def weight_norm_ignored(monkeypatch, module):

@@ -16,9 +16,7 @@ from shared import GOLDEN, loaded
 
 import stelmo
 from stelmo.engine.plain import Plain
-from stelmo.model import state as states
-from stelmo.model.bilm import BiLM
-from stelmo.model.state import State
+from stelmo.model.bilm import BiLM, State
 from stelmo.ops import reference
 from stelmo.text import chars
 
@@ -179,15 +177,15 @@ def flipped_kernels(monkeypatch, model):
 
 
 def fresh_state_each_batch(monkeypatch, model):
-    monkeypatch.setattr(states, "replace", lambda state, first: State(*map(torch.zeros_like, state)))
+    monkeypatch.setattr(State, "replace", lambda state, first: State(*map(torch.zeros_like, state)))
 
 
 def state_of_another_row(monkeypatch, model):
-    monkeypatch.setattr(states, "replace", lambda state, first: State(*(part.flip(2) for part in first)))
+    monkeypatch.setattr(State, "replace", lambda state, first: State(*(part.flip(2) for part in first)))
 
 
 def state_of_the_other_direction(monkeypatch, model):
-    monkeypatch.setattr(states, "replace", lambda state, first: State(*(part.flip(0) for part in first)))
+    monkeypatch.setattr(State, "replace", lambda state, first: State(*(part.flip(0) for part in first)))
 
 
 def state_after_the_padding(monkeypatch, model):

@@ -10,7 +10,8 @@ import stelmo
 SOURCE = Path(stelmo.__file__).parent
 LEVELS = [
     {"errors"},
-    {"config", "interrupts", "overrides", "progress"},
+    {"config"},
+    {"settings", "progress"},
     {"text", "ops"},
     {"model"},
     {"store"},
@@ -23,6 +24,20 @@ LEVELS = [
     {"cli"},
 ]
 LEVEL_OF = {package: number for number, packages in enumerate(LEVELS) for package in packages}
+UNIT = Path(__file__).parent
+# Tests of a whole package, or of a document; every other test file is named after the source file that it tests.
+CROSS_CUTTING = {
+    "test_architecture.py",
+    "test_portable.py",
+    "compat/test_migration.py",
+    "formats/test_fuzz.py",
+    "integrations/test_encoders.py",
+    "paper/test_paper.py",
+    "serve/test_slow_clients.py",
+    "tasks/test_common.py",
+    "tasks/test_networks.py",
+    "tasks/coref/test_read_new.py",
+}
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem in LEVEL_OF)
 
 
@@ -55,6 +70,19 @@ def test_imports_point_down(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_a_file_says_what_it_is(path):
     assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def test_tests_mirror_the_source():
+    for path in sorted(UNIT.rglob("test_*.py")):
+        name = path.relative_to(UNIT)
+        subject = SOURCE / name.parent / name.stem.removeprefix("test_")
+        mirrors = subject.with_suffix(".py").is_file() or subject.is_dir()
+        assert mirrors or name.as_posix() in CROSS_CUTTING, f"{name}: there is no {subject.relative_to(SOURCE)}.py"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_file_is_longer_than_400_lines(path):
+    assert len(path.read_text().splitlines()) <= 400
 
 
 def test_text_does_not_import_torch():

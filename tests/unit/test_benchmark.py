@@ -1,4 +1,4 @@
-"""What `stelmo bench` measures: the old way it is compared with must compute the same, and figures must add up."""
+"""What `stelmo bench` measures: the baseline must compute the same, and figures must add up."""
 
 import numpy as np
 import pytest
@@ -13,10 +13,10 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(speed, "SIZES", {"small": (8, 4, 1)})
     monkeypatch.setattr(speed, "SENTENCES", {"small": 40})
     monkeypatch.setattr(speed, "FILTERS", ((1, 2), (2, 3)))
-    monkeypatch.setattr(speed, "OLD_SENTENCES", 34)
+    monkeypatch.setattr(speed, "BASELINE_SENTENCES", 34)
 
 
-def test_the_old_way_computes_the_layers_that_the_engine_does(monkeypatch):
+def test_the_baseline_computes_the_layers_that_the_engine_does(monkeypatch):
     model, sentences, found = speed.random_model("small"), speed.zipf_text(34), []
     plain = BiLM.forward
 
@@ -26,7 +26,7 @@ def test_the_old_way_computes_the_layers_that_the_engine_does(monkeypatch):
         return layers_LBTD, end
 
     monkeypatch.setattr(BiLM, "forward", watched)
-    speed.old_way(model, sentences)
+    speed.baseline(model, sentences)
     for ours, right in zip(found, model.layers(sentences), strict=True):
         np.testing.assert_allclose(ours.numpy(), right, atol=1e-5)
 

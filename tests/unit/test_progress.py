@@ -1,12 +1,18 @@
-"""Progress callbacks: what every kind of long work calls, and a callback that ignores it."""
+"""Progress callbacks and requests to stop: what every kind of long work calls and checks."""
 
-from stelmo.progress import NoProgress, ProgressCallback
+import os
+import signal
+
+import pytest
+
+from stelmo.progress import NoProgress, ProgressCallback, stop_asked
 
 
-def work(progress: ProgressCallback[int]) -> None:
+def work(progress: ProgressCallback[int]) -> int:
     progress.message("starting")
     for done in (1, 2):
         progress.update(done)
+    return done
 
 
 class Recorder:
@@ -27,5 +33,22 @@ def test_a_callback_receives_reports_and_messages_in_order():
     assert (recorder.messages, recorder.reports) == (["starting"], [1, 2])
 
 
-def test_work_runs_without_anybody_watching():
-    work(NoProgress())
+def test_work_that_reports_to_nobody_is_done_all_the_same():
+    assert work(NoProgress()) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_a_question(number):
+    usual = signal.getsignal(number)
+    with stop_asked() as asked:
+        assert not asked()
+        os.kill(os.getpid(), number)
+        assert asked()
+        assert signal.getsignal(number) == usual
+    assert signal.getsignal(number) == usual
+
+
+def test_a_second_interrupt_ends_the_block():
+    with pytest.raises(KeyboardInterrupt), stop_asked():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)

@@ -12,8 +12,9 @@ import typer
 from stelmo.cli import old_flags, screen, table
 from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language, is_file
 from stelmo.cli.models import LOAD, BatchTokens, Device, ModelName, Overwrite, Precision, State, Threads, loaded
-from stelmo.config import LoadSettings, OutputSettings, help_of, parse
+from stelmo.config import help_of, parse
 from stelmo.errors import ConfigError, DataError
+from stelmo.settings import LoadSettings, OutputSettings
 from stelmo.text.files import LineReader
 
 if TYPE_CHECKING:

@@ -103,7 +103,7 @@ def _hdf5_vectors(path: Path) -> Lines:
 def _npz_vectors(path: Path) -> Lines:
     import numpy as np
 
-    from stelmo.store.arrays import DAMAGE
+    from stelmo.store.containers import DAMAGE
 
     try:
         with np.load(path, allow_pickle=False) as arrays:
@@ -118,7 +118,7 @@ def _npz_vectors(path: Path) -> Lines:
 
 
 def _parquet_vectors(path: Path) -> Lines:
-    from stelmo.store.parquet import pyarrow_modules
+    from stelmo.store.containers import pyarrow_modules
 
     pa, parquet = pyarrow_modules()
     try:

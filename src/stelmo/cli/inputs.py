@@ -63,9 +63,9 @@ class Inputs:
             yield from formats.read(self._reader, name, chosen, tokenizer=self._tokenizer, column=self._column)
 
     def _table(self, name: str) -> Iterator[Sentence]:
-        from stelmo.store import parquet  # imported here, because `--help` does not need numpy
+        from stelmo.store import containers  # imported here, because `--help` does not need numpy
 
-        for row, value in parquet.text_values(Path(name)):
+        for row, value in containers.text_values(Path(name)):
             for tokens in formats.of_value(value, f"{name}:{row}", self._tokenizer):
                 yield Sentence(tokens, name, row)
 

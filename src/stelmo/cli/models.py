@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stelmo.cli import screen
-from stelmo.config import LoadSettings, choose, help_of
+from stelmo.config import choose, help_of
+from stelmo.settings import LoadSettings
 
 if TYPE_CHECKING:
     from stelmo.embed.model import Model

@@ -17,7 +17,8 @@ from stelmo.cli import screen
 from stelmo.cli.index import opened
 from stelmo.cli.inputs import Contractions, Language
 from stelmo.cli.models import ModelName, loaded
-from stelmo.config import Layer, choose
+from stelmo.config import choose
+from stelmo.settings import Layer
 from stelmo.text import sentences
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stelmo.cli import screen
-from stelmo.config import PrepareSettings, help_of, parse
+from stelmo.config import help_of, parse
 from stelmo.errors import ConfigError
+from stelmo.settings import PrepareSettings
 
 if TYPE_CHECKING:
     from stelmo.corpus.folder import Manifest

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stelmo.cli import screen
-from stelmo.config import TrainSettings
+from stelmo.settings import TrainSettings
 
 if TYPE_CHECKING:
     from stelmo.train.pretrain import Outcome

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stelmo.cli.models import LOAD, Device, ModelName, Precision, StartState, Threads, loaded, refuse_carry
-from stelmo.config import ServeSettings, choose, help_of, parse
+from stelmo.config import choose, help_of, parse
 from stelmo.errors import ConfigError
+from stelmo.settings import ServeSettings
 
 if TYPE_CHECKING:
     from stelmo.explore.index import Index

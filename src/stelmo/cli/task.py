@@ -10,8 +10,9 @@ import typer
 
 from stelmo.cli import screen
 from stelmo.cli.models import ModelName, loaded
-from stelmo.config import ElmoSettings, TaskSettings, help_of
+from stelmo.config import help_of
 from stelmo.errors import ConfigError
+from stelmo.settings import ElmoSettings, TaskSettings
 
 if TYPE_CHECKING:
     from stelmo.tasks.loop import LayersReport, StepReport, TaskProgress

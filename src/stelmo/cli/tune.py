@@ -8,8 +8,9 @@ import typer
 from stelmo.cli import rows, screen
 from stelmo.cli.models import OptionsFile, SoftmaxFile, VocabularyFile
 from stelmo.cli.pretrain import StaticVectors, refuse_unfinished, watching
-from stelmo.config import CodePointInput, TrainSettings
+from stelmo.config import CodePointInput
 from stelmo.errors import ConfigError
+from stelmo.settings import TrainSettings
 
 if TYPE_CHECKING:
     from stelmo.train.tune import Tuned

@@ -20,8 +20,9 @@ from stelmo.cli.models import (
     VocabularyFile,
     loaded,
 )
-from stelmo.config import WordSettings, help_of, parse
+from stelmo.config import help_of, parse
 from stelmo.errors import ConfigError
+from stelmo.settings import WordSettings
 
 if TYPE_CHECKING:
     from stelmo.jobs.words import Written

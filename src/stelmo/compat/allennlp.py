@@ -34,8 +34,8 @@ from stelmo.compat.elmo_indexer import ELMoCharacterMapper, ELMoTokenCharactersI
 from stelmo.compat.inputs import File
 from stelmo.errors import ConfigError
 from stelmo.errors import ConfigError as ConfigurationError
+from stelmo.model.bilm import State
 from stelmo.model.mix import EPSILON
-from stelmo.model.state import State
 from stelmo.ops import reference as ops
 
 # What the old scripts import, by the module they import it from.

@@ -18,9 +18,7 @@ from stelmo.engine import plain as engine
 from stelmo.engine.inputs import checked_ids
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.formats import allennlp
-from stelmo.model import state as states
-from stelmo.model.bilm import BiLM
-from stelmo.model.state import State
+from stelmo.model.bilm import BiLM, State
 from stelmo.text import chars
 
 OLD_NAMES = ("_token_embedder.", "_elmo_lstm.", "_word_embedding.")  # of tensors in AllenNLP's state dicts
@@ -119,14 +117,14 @@ class _ElmoBiLm(nn.Module):
                 batch = engine.batch_of_ids(checked_ids(inputs, self.max_characters))
                 (layers_LBTD, end), lengths_B = engine.layers(self.bilm, batch, start), batch.lengths_B
         if self.stateful and self.state is not None:
-            self._elmo_lstm.state = states.replace(self.state, State(end.h.detach(), end.c.detach()))
+            self._elmo_lstm.state = self.state.replace(State(end.h.detach(), end.c.detach()))
         return {"activations": list(layers_LBTD), "mask": inside(lengths_B, layers_LBTD.shape[2])}
 
     def _start(self, rows: int) -> State:
         if not self.stateful:
             return State(self.start_h, self.start_c).expand(rows)
         state = self.bilm.zero_state(0) if self.state is None else self.state
-        grown = states.grow(state.to(self.start_h.device, self.start_h.dtype), rows)
+        grown = state.to(self.start_h.device, self.start_h.dtype).grow(rows)
         self._elmo_lstm.state = grown
         return grown.take(rows)
 

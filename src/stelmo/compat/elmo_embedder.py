@@ -17,10 +17,11 @@ from torch import Tensor
 from stelmo.compat.elmo_bilm import ElmoLstm, _ElmoBiLm, inside
 from stelmo.compat.elmo_indexer import ELMoTokenCharactersIndexer
 from stelmo.compat.inputs import File, loaded, padded, sentences_of
-from stelmo.config import StatePolicy, choose
+from stelmo.config import choose
 from stelmo.embed.model import Model, all_layers
 from stelmo.errors import ConfigError
-from stelmo.model.state import State
+from stelmo.model.bilm import State
+from stelmo.settings import StatePolicy
 from stelmo.store import atomic, vectors
 from stelmo.text.formats import Sentence
 

@@ -13,7 +13,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from stelmo.compat.inputs import loaded, sentences_of
-from stelmo.config import CodePointInput, Layer, choose
+from stelmo.config import CodePointInput, choose
+from stelmo.settings import Layer
 from stelmo.text import chars
 
 IMPORTS = {"elmoformanylangs": ("Embedder",)}

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.config import PrepareSettings
 from stelmo.corpus import chunks, counts, folder
 from stelmo.corpus.chunks import Chunk
 from stelmo.corpus.counts import Key, Ranked, WordCounts
 from stelmo.corpus.folder import InputFile, Manifest, Recipe, Repeated, Split
 from stelmo.errors import DataError
+from stelmo.settings import PrepareSettings
 from stelmo.store import atomic
 from stelmo.text.vocabulary import Vocabulary, write_vocabulary
 

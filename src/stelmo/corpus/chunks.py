@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stelmo import __version__
-from stelmo.config import PrepareSettings
 from stelmo.corpus.inputs import Lines, is_document_mark
 from stelmo.corpus.order import key_of
 from stelmo.errors import DataError
+from stelmo.settings import PrepareSettings
 from stelmo.store import atomic
-from stelmo.store.arrays import read_npz
+from stelmo.store.containers import read_npz
 from stelmo.text import sentences, tokens
 from stelmo.text.chars import BEGIN_SENTENCE, END_SENTENCE
 

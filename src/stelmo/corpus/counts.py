@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.config import PrepareSettings
 from stelmo.corpus.chunks import Chunk
+from stelmo.settings import PrepareSettings
 from stelmo.text.chars import BEGIN_SENTENCE, END_SENTENCE
 from stelmo.text.vocabulary import UNKNOWN, Vocabulary
 

@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from stelmo.config import PrepareSettings, Settings, parse
+from stelmo.config import Settings, parse
 from stelmo.errors import DataError
+from stelmo.settings import PrepareSettings
 from stelmo.store import atomic
-from stelmo.store.arrays import map_npy
+from stelmo.store.containers import map_npy
 from stelmo.text.chars import BEGIN_SENTENCE, END_SENTENCE
 from stelmo.text.files import LineReader
 from stelmo.text.vocabulary import UNKNOWN, Vocabulary

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stelmo.config import PrepareSettings
 from stelmo.corpus import chunks
 from stelmo.corpus import folder as corpus_folder
 from stelmo.corpus.assemble import Advance, Progress, assemble
@@ -25,6 +24,7 @@ from stelmo.corpus.chunks import identity_of, number_words
 from stelmo.corpus.folder import SPLITS, InputFile, Manifest, Recipe
 from stelmo.corpus.inputs import ChunkReader, Lines, describe_input, find_inputs
 from stelmo.errors import OutputError, StelmoError
+from stelmo.settings import PrepareSettings
 from stelmo.store import atomic
 
 _OWN_ENDINGS = (".npz", ".partial", "corpus")  # of our files in the working folder

@@ -4,10 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from stelmo.config import LoadSettings, Precision, StatePolicy, parse
+from stelmo.config import parse
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, ModelError
 from stelmo.formats import bilm, models
+from stelmo.settings import LoadSettings, Precision, StatePolicy
 from stelmo.store import folder
 
 HUB_FILES = ["config.json", "model.safetensors", "softmax.safetensors", "vocab.txt", "alphabet.json", "README.md"]
@@ -66,7 +67,7 @@ def load(
     - `precision`: "float32", "float64"; "int8" (CPU: 8-bit weights, faster for wide models, nearly the same vectors);
       "bfloat16" or "float16" (GPU: products in half precision).
     - `device`: "cpu", "cuda", "cuda:1", "mps".
-    - `threads`: CPU threads of this process; None: as torch decides.
+    - `threads`: CPU threads of this process; None: torch's default.
     - `memory`: MB the whole process may use, the model included; None: whatever is fastest.
     - `batch_tokens`: tokens computed together, padding included.
     - `batch_rows`: sentences computed together under "carry", in input order.

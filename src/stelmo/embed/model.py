@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stelmo.config import Dtype, Layer, LoadSettings, ModelConfig, StatePolicy, choose
-from stelmo.engine import devices, plain
+from stelmo.config import ModelConfig, choose
+from stelmo.engine import plain, planning
 from stelmo.engine.engine import Engine, refuse_state
 from stelmo.engine.inputs import Sentences as Sentences
 from stelmo.engine.inputs import checked
@@ -24,10 +24,9 @@ from stelmo.engine.planning import Plan
 from stelmo.errors import ConfigError, ModelError
 from stelmo.formats import models
 from stelmo.lm import probabilities as lm
-from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
-from stelmo.model.state import State
+from stelmo.model.bilm import BiLM, Softmax, State
 from stelmo.ops import fast, reference
+from stelmo.settings import Dtype, Layer, LoadSettings, StatePolicy
 from stelmo.store.saved import Mix, SavedModel
 from stelmo.text.ids import word_ids
 from stelmo.text.vocabulary import Vocabulary
@@ -54,8 +53,8 @@ class Model:
         if self.settings.threads is not None:
             torch.set_num_threads(self.settings.threads)
         self.stored_dtype = str(saved.dtype).removeprefix("torch.")
-        device = devices.available(self.settings.device)
-        devices.refuse_precision(self.settings.precision, device)
+        device = planning.available(self.settings.device)
+        planning.refuse_precision(self.settings.precision, device)
         dtype = torch.float64 if self.settings.precision == "float64" else torch.float32
         self.bilm = _converted(saved.bilm, device, dtype)
         self._saved = replace(saved, bilm=self.bilm)

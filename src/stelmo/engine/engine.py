@@ -1,4 +1,4 @@
-"""`Engine`: sentences → their layers. The one place where it is decided how and in which batches they are computed.
+"""`Engine`: sentences → their layers. Decides how and in which batches they are computed.
 
 B sentences of a batch, T tokens, L layers, P projection.
 """
@@ -9,24 +9,22 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from stelmo.config import STATES, LoadSettings, ModelConfig, StatePolicy, choose
+from stelmo.config import ModelConfig, choose
 from stelmo.engine import plain, planning
-from stelmo.engine.devices import arrangement
-from stelmo.engine.end_to_end import EndToEnd
 from stelmo.engine.inputs import Sentences, checked
-from stelmo.engine.packed import Packed
+from stelmo.engine.packed import EndToEnd, Packed
 from stelmo.engine.plain import Plain
+from stelmo.engine.planning import arrangement
 from stelmo.errors import ConfigError, DataError
-from stelmo.model import state as states
-from stelmo.model.bilm import BiLM
-from stelmo.model.state import State
+from stelmo.model.bilm import BiLM, State
+from stelmo.settings import STATES, LoadSettings, StatePolicy
 from stelmo.text.ids import WordIds
 
 Kept = TypeVar("Kept")
 
 
 class Engine:
-    """Runs a biLM: on the CPU LSTMs packed and other encoders end to end, by the modules themselves on other devices.
+    """Runs a biLM: on the CPU by `Packed` (LSTMs) or `EndToEnd` (other encoders), on other devices by its modules.
 
     The packed copy of the weights is made when it is first needed, and again when the parameters have changed.
     """
@@ -37,7 +35,7 @@ class Engine:
         self.bilm, self.word_ids, self.settings = bilm, word_ids, settings or LoadSettings()
         self.plan = planning.plan(bilm.config, sum(map(Tensor.numel, bilm.parameters())), self.settings)
         self.own_warm_state = warm
-        self._borrowed: State | None = None  # the warm state of a model without its own, from a few English sentences
+        self._borrowed: State | None = None  # warm state of a model without its own, from a few English sentences
         self._packed: Packed | EndToEnd | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -84,9 +82,9 @@ class Engine:
                 if rows is None:
                     layers, _ = compute.run(batch, start.expand(len(batch)) if markers else start, whole=markers)
                 else:
-                    start = states.grow(start, len(batch))
+                    start = start.grow(len(batch))
                     layers, end = compute.run(batch, start.take(len(batch)), whole=True)
-                    start = states.replace(start, end)
+                    start = start.replace(end)
                     layers = layers if markers else [layers_LTD[:, 1:-1] for layers_LTD in layers]
                 kept.update(zip(positions, map(keep, layers), strict=True))
                 del layers  # before the next batch is computed

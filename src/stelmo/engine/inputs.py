@@ -1,4 +1,4 @@
-"""What a caller passes as sentences → checked lists of tokens or character ids, or one clear error. Knows no model."""
+"""Sentences as a caller passes them → checked lists of tokens or character ids, or one clear error. Knows no model."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

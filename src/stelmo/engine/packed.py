@@ -1,10 +1,12 @@
-"""Many sentences → their layers, fast, on the CPU. Knows no files and no state policies.
+"""Many sentences → their layers, fast, on the CPU: `Packed` for LSTMs, `EndToEnd` for encoders without a state.
 
-What makes it fast: a word's token vector is computed once and remembered; so is its half of the first layer's gates,
-for a batch; sentences are packed longest first, without padding; the first step, the same for all sentences that start
-from the same state, runs once; steps whose output is not needed do not run; each direction has a thread.
+What makes both fast: a word's token vector is computed once and remembered; there is no padding; the marker that a
+direction reads last is left out unless its vector is needed; each direction runs in a thread. `Packed` sorts sentences,
+longest first, looks up a word's half of the first layer's gates in a table, and runs the first step, the same for all
+sentences that start from the same state, once. `EndToEnd` lays the words of all sentences one after another.
 
 G directions, B sentences, T tokens, N tokens of a batch, U distinct words, L layers, P projection, D = 2P.
+Knows no files and no state policies.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,17 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from stelmo.engine import plain
 from stelmo.engine.plain import Words, refuse_overflow
-from stelmo.model.bilm import BiLM
-from stelmo.model.stack import with_residual
-from stelmo.model.state import State
+from stelmo.model.bilm import BiLM, State, with_residual
 from stelmo.ops import fast
+from stelmo.ops.runs import Runs
 from stelmo.text import chars
 from stelmo.text.ids import WordIds
 
@@ -30,8 +31,94 @@ BEGIN, END = 0, 1  # numbers of the markers among a batch's distinct words
 WORDS_REMEMBERED = 100_000
 WORDS_IN_TABLE = 4096  # a row of gates each: 64 KB for the largest models
 WORK_FOR_A_THREAD = 4_000_000  # multiplications in a step of a layer above which a thread per direction pays off
+WORK_FOR_A_DIRECTION = 20_000_000  # multiplications in a direction above which a thread of its own pays off
 LayerStates = list[tuple[Tensor, Tensor]]  # h (G, B, P) and c (G, B, H) of every layer
 Outputs = tuple[list[Tensor], LayerStates]
+Result = TypeVar("Result")
+
+
+# Words that are remembered
+
+
+class CachedWords:
+    """The token layer, with vectors remembered as long as the parameters are the same; both CPU paths build on it."""
+
+    def __init__(self, bilm: BiLM, ids_of: WordIds, words: int) -> None:
+        self._made_from = _versions(bilm)
+        self._token_layer = WordCache(
+            lambda words: plain.token_vectors(bilm, torch.from_numpy(ids_of(words)), fast.char_cnn), words
+        )
+
+    def forget_words(self) -> None:
+        self._token_layer.clear()
+
+    def is_stale(self, bilm: BiLM) -> bool:
+        """Whether the parameters have changed since this was made."""
+        return self._made_from != _versions(bilm)
+
+
+def _versions(bilm: BiLM) -> list[tuple[int, int]]:
+    return [(parameter.data_ptr(), parameter._version) for parameter in bilm.parameters()]
+
+
+class WordCache:
+    """Words → token vectors (U, P), each computed once as long as there is room to remember it. Safe for threads."""
+
+    def __init__(self, compute: Callable[[Words], Tensor], capacity: int) -> None:
+        self._compute, self._capacity = compute, capacity
+        self._rows: dict[str, int] = {}
+        self._table_VP = torch.empty(0)
+        self._lock = Lock()
+
+    def __call__(self, words: Words) -> Tensor:
+        if len(words) > self._capacity:
+            return self._compute(words)
+        with self._lock:
+            new = [word for word in words if word not in self._rows]
+            if len(self._rows) + len(new) > self._capacity:  # full: start again with the words needed now
+                self._rows.clear()
+                new = list(words)
+            if new:
+                self._remember(new)
+            return self._table_VP[[self._rows[word] for word in words]]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._rows.clear()
+
+    def _remember(self, words: Words) -> None:
+        vectors_UP = self._compute(words)
+        if not len(self._table_VP):  # untouched pages take no memory
+            self._table_VP = vectors_UP.new_empty(self._capacity, vectors_UP.shape[1])
+        first = len(self._rows)
+        self._table_VP[first : first + len(words)] = vectors_UP
+        self._rows.update(zip(words, range(first, first + len(words)), strict=True))
+
+
+# Threads
+
+
+def side_by_side(work: Callable[[int, int], Result]) -> tuple[Result, Result]:
+    """What `work(direction, threads)` returns for each direction, computed at the same time in two threads; with a
+    single thread allowed, one after the other."""
+    with shared_threads(2) as share, ThreadPoolExecutor(1) as other:  # no thread outlives a call: users may fork
+        alone = torch.get_num_threads() == 1
+        later = None if alone else other.submit(work, 1, share)
+        forward = work(0, share)
+        return forward, later.result() if later else work(1, 1)
+
+
+@contextmanager
+def shared_threads(workers: int) -> Iterator[int]:
+    """The threads each worker may use; torch's own count is restored when the block ends."""
+    threads = torch.get_num_threads()
+    try:
+        yield max(1, threads // workers)
+    finally:
+        torch.set_num_threads(threads)
+
+
+# LSTMs
 
 
 class Steps(NamedTuple):
@@ -50,23 +137,6 @@ def steps(lengths: Sequence[int]) -> Steps:
     forward = [first_B[:rows] + step for step, rows in enumerate(sizes)]
     backward = [first_B[:rows] + lengths_B[:rows] - 1 - step for step, rows in enumerate(sizes)]
     return Steps(sizes, torch.cat(forward), torch.cat(backward))
-
-
-class CachedWords:
-    """The token layer, with vectors remembered as long as the parameters are the same; both CPU paths build on it."""
-
-    def __init__(self, bilm: BiLM, ids_of: WordIds, words: int) -> None:
-        self._made_from = _versions(bilm)
-        self._token_layer = WordCache(
-            lambda words: plain.token_vectors(bilm, torch.from_numpy(ids_of(words)), fast.char_cnn), words
-        )
-
-    def forget_words(self) -> None:
-        self._token_layer.clear()
-
-    def is_stale(self, bilm: BiLM) -> bool:
-        """Whether the parameters have changed since this was made."""
-        return self._made_from != _versions(bilm)
 
 
 class Packed(CachedWords):
@@ -105,7 +175,10 @@ class Packed(CachedWords):
         index_2N = torch.stack([index_N[found.forward_N], index_N[found.backward_N]])
         directions = partial(self._directions, x_UP, index_2N, found.sizes, begun)
         if found.sizes[0] * self._config.projection * 4 * self._config.cells >= WORK_FOR_A_THREAD:
-            outputs, ends = _side_by_side(directions)
+            both = side_by_side(lambda number, threads: directions(slice(number, number + 1), threads))
+            outputs = [torch.cat(parts) for parts in zip(both[0][0], both[1][0], strict=True)]
+            pairs = zip(both[0][1], both[1][1], strict=True)
+            ends = [(torch.cat([h, h_]), torch.cat([c, c_])) for (h, c), (h_, c_) in pairs]
         else:  # both directions in the same calls, which cost more than the work they do for few rows
             outputs, ends = directions(slice(0, 2), torch.get_num_threads())
         layers_LND = _joined(x_UP[index_N], outputs, found)
@@ -157,28 +230,6 @@ def _first_fill(x_UP: Tensor, index_GN: Tensor, weights: fast.PackedWeights) -> 
     return fast.from_outputs(x_UP[index_GN], weights)
 
 
-def _side_by_side(directions: Callable[[slice, int], Outputs]) -> Outputs:
-    """A thread for each direction; with a single thread allowed, one direction after the other."""
-    with shared_threads(2) as share, ThreadPoolExecutor(1) as other:  # no thread outlives a call: users may fork
-        alone = torch.get_num_threads() == 1
-        later = None if alone else other.submit(directions, slice(1, 2), share)
-        forward = directions(slice(0, 1), share)
-        backward = later.result() if later else directions(slice(1, 2), 1)
-    outputs = [torch.cat(both) for both in zip(forward[0], backward[0], strict=True)]
-    pairs = zip(forward[1], backward[1], strict=True)
-    return outputs, [(torch.cat([h, h_]), torch.cat([c, c_])) for (h, c), (h_, c_) in pairs]
-
-
-@contextmanager
-def shared_threads(workers: int) -> Iterator[int]:
-    """The threads each worker may use; torch's own count is restored when the block ends."""
-    threads = torch.get_num_threads()
-    try:
-        yield max(1, threads // workers)
-    finally:
-        torch.set_num_threads(threads)
-
-
 def _joined(x_NP: Tensor, outputs: list[Tensor], order: Steps) -> Tensor:
     """The token vectors and the packed outputs of each layer → (L+1, N, 2P) in the order of the sentences."""
     width = x_NP.shape[1]
@@ -190,39 +241,77 @@ def _joined(x_NP: Tensor, outputs: list[Tensor], order: Steps) -> Tensor:
     return layers_LND
 
 
-def _versions(bilm: BiLM) -> list[tuple[int, int]]:
-    return [(parameter.data_ptr(), parameter._version) for parameter in bilm.parameters()]
+# Encoders without a state
 
 
-class WordCache:
-    """Words → token vectors (U, P), each computed once as long as there is room to remember it. Safe for threads."""
+class Reading(NamedTuple):
+    """What one direction reads, in its order."""
 
-    def __init__(self, compute: Callable[[Words], Tensor], capacity: int) -> None:
-        self._compute, self._capacity = compute, capacity
-        self._rows: dict[str, int] = {}
-        self._table_VP = torch.empty(0)
-        self._lock = Lock()
+    index_N: Tensor  # among the distinct words
+    runs: Runs
+    kept: Tensor  # positions of the words whose layers are wanted, in the order of the sentences
 
-    def __call__(self, words: Words) -> Tensor:
-        if len(words) > self._capacity:
-            return self._compute(words)
-        with self._lock:
-            new = [word for word in words if word not in self._rows]
-            if len(self._rows) + len(new) > self._capacity:  # full: start again with the words needed now
-                self._rows.clear()
-                new = list(words)
-            if new:
-                self._remember(new)
-            return self._table_VP[[self._rows[word] for word in words]]
 
-    def clear(self) -> None:
-        with self._lock:
-            self._rows.clear()
+def readings(sentences: Sequence[Sequence[int]], whole: bool) -> tuple[Reading, Reading]:
+    """Numbers of words → what each direction reads; the layers of the markers are wanted if `whole`."""
+    last = int(whole)  # of the markers, a direction reads the one that it starts from, and the other if asked
+    forward = [[BEGIN, *words, *[END] * last] for words in sentences]
+    backward = [[END, *reversed(words), *[BEGIN] * last] for words in sentences]
+    lengths = [len(run) for run in forward]
+    ahead = Runs(lengths)
+    behind = ahead.placed((ahead.lengths_S - last).repeat_interleave(ahead.lengths_S) - ahead.read_N)
+    firsts = ahead.first_S.tolist()
+    spans = [range(first + 1 - last, first + length) for first, length in zip(firsts, lengths, strict=True)]
+    return (
+        Reading(_numbers(forward), ahead, _numbers(spans)),
+        Reading(_numbers(backward), behind, _numbers([span[::-1] for span in spans])),
+    )
 
-    def _remember(self, words: Words) -> None:
-        vectors_UP = self._compute(words)
-        if not len(self._table_VP):  # untouched pages take no memory
-            self._table_VP = vectors_UP.new_empty(self._capacity, vectors_UP.shape[1])
-        first = len(self._rows)
-        self._table_VP[first : first + len(words)] = vectors_UP
-        self._rows.update(zip(words, range(first, first + len(words)), strict=True))
+
+def _numbers(rows: Sequence[Sequence[int]]) -> Tensor:
+    return torch.tensor([number for row in rows for number in row], dtype=torch.long)
+
+
+class EndToEnd(CachedWords):
+    """Runs sentences on a model's own weights."""
+
+    def __init__(self, bilm: BiLM, ids_of: WordIds, words: int = WORDS_REMEMBERED) -> None:
+        super().__init__(bilm, ids_of, words)
+        self._bilm = bilm
+        self._weights = sum(map(Tensor.numel, bilm.stacks[0].parameters()))
+
+    @torch.inference_mode()
+    def run(self, sentences: Sequence[Words], start: State, whole: bool = False) -> tuple[list[Tensor], State]:
+        """As `Packed.run`; the state holds nothing and is returned as it is."""
+        numbers = {chars.BEGIN_SENTENCE: BEGIN, chars.END_SENTENCE: END}
+        rows = [[numbers.setdefault(word, len(numbers)) for word in words] for words in sentences]
+        x_UP = self._token_layer(list(numbers))
+        both = readings(rows, whole)
+        width = x_UP.shape[1]
+        layers_LND = x_UP.new_empty(self._bilm.config.depth, len(both[0].kept), 2 * width)
+        halves = layers_LND[..., :width], layers_LND[..., width:]
+        work = partial(self._direction, x_UP, both, halves)
+        if len(both[0].index_N) * self._weights >= WORK_FOR_A_DIRECTION:
+            side_by_side(work)
+        else:
+            work(0, torch.get_num_threads())
+            work(1, torch.get_num_threads())
+        refuse_overflow(layers_LND)
+        return list(torch.split(layers_LND, [len(words) + 2 * whole for words in sentences], 1)), start
+
+    @torch.inference_mode()
+    def _direction(
+        self,
+        x_UP: Tensor,
+        both: tuple[Reading, Reading],
+        halves: tuple[Tensor, Tensor],
+        direction: int,
+        threads: int,
+    ) -> None:
+        """Fills one half of the layers."""
+        torch.set_num_threads(threads)
+        index_N, runs, kept = both[direction]
+        assert self._bilm.context is not None
+        x_NP = x_UP[index_N]
+        for half_NP, y_NP in zip(halves[direction], [x_NP, *self._bilm.context(direction, x_NP, runs)], strict=True):
+            half_NP.copy_(y_NP[kept])

@@ -9,18 +9,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stelmo.engine.devices import HALF
+from stelmo.engine.planning import HALF
 from stelmo.errors import ModelError
-from stelmo.model.bilm import BiLM
+from stelmo.model.bilm import BiLM, State
 from stelmo.model.encoder import CharCnn
-from stelmo.model.state import State
 from stelmo.ops import reference
 from stelmo.text import chars
 from stelmo.text.ids import WordIds
 
 Words = Sequence[str]
 ENCODED_TOGETHER = 512  # words in one convolution, whose windows need more memory than anything else
-# Any text the model can read works: after a few sentences the end states look much the same.
+# Any text that the model can read works: the states after different sentences are similar.
 WARM_UP = [
     line.split()
     for line in (
@@ -75,7 +74,7 @@ def layers(bilm: BiLM, batch: Batch, start: State) -> tuple[Tensor, State]:
     return layers_LBTD, end
 
 
-@torch.inference_mode(False)  # whatever the caller's mode: the state may start a network that is trained
+@torch.inference_mode(False)  # in any mode of the caller: the state may become the start state of a network in training
 @torch.no_grad()
 def warm_state(bilm: BiLM, ids_of: WordIds, sentences: Sequence[Words] = WARM_UP) -> State:
     """The mean of the states at the end of some sentences: a fixed state for `state="warm"` to start from."""
@@ -85,7 +84,7 @@ def warm_state(bilm: BiLM, ids_of: WordIds, sentences: Sequence[Words] = WARM_UP
 
 
 class Plain(NamedTuple):
-    """Runs sentences on the modules, in half precision on a GPU where that is asked for."""
+    """Runs sentences through the modules, on a GPU in half precision if requested."""
 
     bilm: BiLM
     ids_of: WordIds

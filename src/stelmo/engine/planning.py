@@ -1,19 +1,60 @@
-"""How much is computed, remembered and kept at once, and which sentences are computed together. Knows no tensors.
+"""Where and how much at once is computed: devices, precisions, memory, batches and blocks. Knows no weights.
 
 What grows with a batch is counted; what does not (Python, torch, the weights) is subtracted from the budget first.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
-from stelmo.config import GatedCnnConfig, LoadSettings, LstmConfig, ModelConfig
+import torch
+
+from stelmo.config import GatedCnnConfig, LstmConfig, ModelConfig
 from stelmo.errors import ConfigError
+from stelmo.ops import fast, int8
+from stelmo.settings import LoadSettings
 
+HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 MB = 2**20
 PROCESS = 350 * MB  # Python with torch, before any model
 LEAST_TOKENS = 64
 NUMBER = 4  # bytes; float64 has twice as many
-SLACK = 1.5  # for memory that the allocator holds back, and for everything that is not counted
+SLACK = 1.5  # for memory that the allocator keeps, and for everything that is not counted
+
+Item = TypeVar("Item")
+
+
+# Devices and precisions
+
+
+def available(name: str, card: int | None = None) -> torch.device:
+    """The device, after a check that it works. `card` is the GPU that "cuda" without a number means."""
+    try:
+        device = torch.device(name)
+        if card is not None and device.type == "cuda" and device.index is None:
+            device = torch.device("cuda", card)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as problem:
+        reason = str(problem).split("\n")[0].split(". ")[0]
+        raise ConfigError(f"device: {name!r} is not available here ({reason}); cpu always is") from None
+    return device
+
+
+def refuse_precision(precision: str, device: torch.device) -> None:
+    """Raise a ConfigError if the device cannot compute in this precision."""
+    if precision == "int8":
+        if device.type != "cpu":
+            raise ConfigError(f"precision: int8 runs only on the CPU, not on {device}; use float16 there")
+        int8.adds_in_16_bits()  # raises if the processor or the build has no exact 8-bit products
+    if precision in HALF and device.type == "cpu":
+        raise ConfigError(f"precision: {precision} requires a GPU (--device cuda); on the CPU use int8 for speed")
+
+
+def arrangement(precision: str) -> fast.Arrange:
+    """How the packed engine multiplies gates."""
+    return int8.Int8 if precision == "int8" else fast.Dense
+
+
+# Memory
 
 
 class Plan(NamedTuple):
@@ -54,6 +95,9 @@ def _sizes(config: ModelConfig) -> tuple[int, int, int]:
     return inner + 3 * layers, config.projection, 2 * layers
 
 
+# Batches and blocks
+
+
 def by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Positions, longest sentences first, so that a batch has little padding; rows × longest ≤ budget.
 
@@ -71,3 +115,26 @@ def in_order(count: int, rows: int) -> Iterator[list[int]]:
     """Positions in input order, for states that continue from batch to batch."""
     for start in range(0, count, rows):
         yield list(range(start, min(start + rows, count)))
+
+
+def by_tokens(
+    items: Iterable[Item], tokens: int, length: Callable[[Item], int], multiple: int = 1
+) -> Iterator[list[Item]]:
+    """Consecutive items with at most `tokens` tokens, unless one item alone has more.
+
+    With `multiple`, the number of items in every block but the last is a multiple of it, and a block may be larger.
+    """
+    block: list[Item] = []
+    size = 0
+    for item in items:
+        added = length(item)
+        if block and size + added > tokens and len(block) % multiple == 0:
+            yield block
+            block, size = [], 0
+        block.append(item)
+        size += added + 1  # so that a block of empty sentences ends, too
+        if size > tokens and len(block) % multiple == 0:  # full: do not wait for the next item
+            yield block
+            block, size = [], 0
+    if block:
+        yield block

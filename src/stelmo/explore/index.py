@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.config import STATES, StatePolicy, choose
+from stelmo.config import choose
 from stelmo.embed.model import Model, Sentences
+from stelmo.engine import planning
 from stelmo.engine.inputs import checked
 from stelmo.errors import ConfigError, DataError
 from stelmo.explore.mixing import Mix, Vectors, mixed
 from stelmo.jobs.run import Advance
+from stelmo.settings import STATES, StatePolicy
 from stelmo.store import uses as store
 from stelmo.store.uses import Manifest, Sentence, UseFolder
-from stelmo.text import cut
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
@@ -175,7 +176,7 @@ def _build(
     store.prepare(path, _manifest(model))
     with store.writing(path) as writer:
         choice = _Choice(writer.found, words, per_word)
-        for block in cut.by_tokens(sentences, block_tokens, len):
+        for block in planning.by_tokens(sentences, block_tokens, len):
             chosen = [sentence for sentence in map(choice.of, checked(block)) if sentence.positions]
             if chosen:
                 writer.add(chosen, _layers(model, chosen))

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.config import Layer, choose
+from stelmo.config import choose
 from stelmo.errors import ConfigError
+from stelmo.settings import Layer
 
 Array = NDArray[Any]
 Vectors = NDArray[np.float32]

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stelmo.config import Layer
 from stelmo.embed.model import Model
 from stelmo.errors import DataError
 from stelmo.explore.index import Ids, Index, Use
 from stelmo.explore.mixing import Array, Mix, Vectors, mixed, of_layer, units
+from stelmo.settings import Layer
 
 BLOCK_USES = 8192  # uses mixed at once
 FAISS_FROM = 100_000  # uses; from here on faiss, if installed, keeps the mixed vectors in memory

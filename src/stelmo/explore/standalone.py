@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from stelmo import __version__
-from stelmo.config import Layer
 from stelmo.embed.model import Model
 from stelmo.errors import DataError
 from stelmo.explore import contexts, suggestions
@@ -23,6 +22,7 @@ from stelmo.explore.contexts import Contexts
 from stelmo.explore.index import Index
 from stelmo.explore.mixing import of_layer
 from stelmo.explore.word_map import word_map
+from stelmo.settings import Layer
 from stelmo.store import atomic
 from stelmo.text import sentences as text
 

@@ -29,7 +29,7 @@ from stelmo.errors import ModelError
 from stelmo.formats import allennlp_lm, bilm
 from stelmo.formats.allennlp_tensors import StateTensors, below, char_encoder, published_gates
 from stelmo.formats.untrusted import archives, pickles
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.ops.reference import FORGET_BIAS
 from stelmo.store.saved import Mix, SavedModel, filled_bilm
 
@@ -57,6 +57,8 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path, options: Path | None = None, prefix: str = "") -> SavedModel:
     """The ELMo in the state; of several different ones, that whose tensor names start with `prefix`."""
+    if path.is_file() and not path.stat().st_size:
+        raise ModelError(f"{path}: the file is empty; expected an AllenNLP archive or state, copy it again")
     with _opened(path) as files:
         state = pickles.read_state(_weights(files, path))
         if allennlp_lm.recognises(state, prefix):

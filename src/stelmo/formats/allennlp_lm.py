@@ -20,7 +20,7 @@ from torch import Tensor
 from stelmo.config import CharInput, GatedCnnConfig, ModelConfig, TransformerConfig, parse
 from stelmo.errors import ModelError
 from stelmo.formats.allennlp_tensors import StateTensors, below, char_encoder, published_gates
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.ops.reference import FORGET_BIAS
 from stelmo.store.saved import Mix, SavedModel, filled_bilm, filled_softmax
 from stelmo.text import chars
@@ -75,7 +75,7 @@ def softmax(state: Mapping[str, Tensor], config: ModelConfig, path: str, prefix:
     else:
         (rows,) = source.shape(f"{SOFTMAX}softmax_b", 1)
         bias = source.tensor(f"{SOFTMAX}softmax_b", rows)
-        # A softmax that was never sampled is stored the other way round.
+        # A softmax that was trained without sampling is stored transposed.
         turned = source.shape(name, 2) == (width, rows) and rows != width
         weight = source.tensor(name, width, rows).T.contiguous() if turned else source.tensor(name, rows, width)
     return filled_softmax(weight, bias, config, path)
@@ -137,7 +137,7 @@ def _architecture(source: StateTensors, own: Config, epsilon: float) -> ModelCon
 
 
 def _words_at(source: StateTensors) -> str:
-    """What the names of the character encoder start with; it has a name that its author chose."""
+    """What the names of the character encoder's tensors start with; the author of a model chooses that name."""
     end = "_embedding._module.weight"
     found = [name.removesuffix(end) for name in source.tensors if name.startswith(EMBEDDER) and name.endswith(end)]
     if len(found) != 1:
@@ -334,7 +334,7 @@ def _vocabulary(path: Path) -> Vocabulary:
     if path.stat().st_size > MOST_BYTES:
         raise ModelError(f"{path}: more than {MOST_BYTES:,} bytes; expected a vocabulary")
     lines = parse_vocabulary(path.read_bytes(), str(path)).words
-    # Where both names occur, they change places: every word keeps a row, and unknown ones have the right one.
+    # Where both names occur, they are swapped: every word keeps a row, and unknown words have the right one.
     ours = {ITS_UNKNOWN: UNKNOWN, UNKNOWN: ITS_UNKNOWN, ITS_NEWLINE: "\n"}
     words = [ours.get(line, line) for line in lines]
     return Vocabulary.of([*words, NO_WORD], str(path))

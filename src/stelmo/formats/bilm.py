@@ -19,10 +19,10 @@ from torch import Tensor
 from stelmo.config import CharInput, ModelConfig, WordInput, parse
 from stelmo.errors import ConfigError, MissingModelError, ModelError
 from stelmo.formats.untrusted import hdf5
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.store import atomic
+from stelmo.store.containers import NewHdf5
 from stelmo.store.saved import SavedModel, filled_bilm, filled_softmax
-from stelmo.store.vectors import NewHdf5
 from stelmo.text import chars
 from stelmo.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 

@@ -1,4 +1,4 @@
-"""The one entry: a path → its model, in any format; a model → a folder in the chosen format."""
+"""A path → its model, in any format; a model → a folder in the chosen format. The entry point to all formats."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace

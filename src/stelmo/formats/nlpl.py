@@ -14,7 +14,7 @@ from typing import NamedTuple
 from stelmo.errors import ModelError
 from stelmo.formats import bilm
 from stelmo.formats.untrusted import archives
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.store.saved import SavedModel
 from stelmo.text.vocabulary import Vocabulary, parse_vocabulary, read_vocabulary
 

@@ -20,11 +20,9 @@ from stelmo.engine import plain
 from stelmo.engine.engine import Engine, refuse_state
 from stelmo.engine.inputs import checked, checked_ids
 from stelmo.errors import ConfigError, DataError, ModelError
-from stelmo.model.bilm import BiLM, ProjectedLstm
+from stelmo.model.bilm import BiLM, ProjectedLstm, State
+from stelmo.model.context import GatedCnn, Transformer
 from stelmo.model.encoder import CharEncoder
-from stelmo.model.gated_cnn import GatedCnn
-from stelmo.model.state import State
-from stelmo.model.transformer import Transformer
 from stelmo.store import folder
 from stelmo.text import chars, sentences
 from stelmo.text.ids import word_ids

@@ -20,12 +20,19 @@ from torch.nn import ModuleList
 from stelmo.config import CharInput, CodePointInput, ModelConfig, choose
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
-from stelmo.model.bilm import BiLM, ProjectedLstm
+from stelmo.model.bilm import BiLM, ProjectedLstm, State, with_residual
+from stelmo.model.context import (
+    RESIDUAL,
+    Block,
+    GatedCnn,
+    GatedConvolution,
+    Linear,
+    Transformer,
+    TransformerLayer,
+    TransformerStack,
+    position_rows,
+)
 from stelmo.model.encoder import CharEncoder, Highway, Norm
-from stelmo.model.gated_cnn import RESIDUAL, Block, GatedCnn, GatedConvolution
-from stelmo.model.stack import with_residual
-from stelmo.model.state import State
-from stelmo.model.transformer import Linear, Transformer, TransformerLayer, TransformerStack, position_rows
 from stelmo.ops.reference import FORGET_BIAS
 from stelmo.store import atomic
 from stelmo.text import chars
@@ -239,7 +246,7 @@ def _placed(graph: _Graph, context: Transformer, x_SBP: str) -> str:
 
 
 def _transformer(graph: _Graph, stack: TransformerStack, x_SBP: str) -> list[str]:
-    """`model.transformer.TransformerStack`; a step sees those up to itself."""
+    """`model.context.TransformerStack`; a step sees those up to itself."""
     steps = graph("Gather", graph("Shape", x_SBP), graph.constant(0))
     number_S = graph("Range", graph.constant(0), steps, graph.constant(1))
     later_SS = graph("Less", graph("Unsqueeze", number_S, graph.constant([1])), number_S)
@@ -271,7 +278,7 @@ def _linear(graph: _Graph, x: str, layer: Linear) -> str:
 
 
 def _gated_cnn(graph: _Graph, stack: ModuleList, x_SBP: str) -> list[str]:
-    """`model.gated_cnn.Block`, one after another."""
+    """`model.context.Block`, one after another."""
     outputs = []
     for block in stack:
         assert isinstance(block, Block)

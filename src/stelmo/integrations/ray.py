@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from stelmo import errors
-from stelmo.config import OutputSettings, parse
+from stelmo.config import parse
 from stelmo.embed.load import load
 from stelmo.errors import ConfigError, DataError, StelmoError
 from stelmo.jobs import blocks, shared_folder
 from stelmo.jobs.run import Advance
-from stelmo.store import parquet
+from stelmo.settings import OutputSettings
+from stelmo.store import containers
 from stelmo.text import formats, sentences
 from stelmo.text.formats import Sentence
 
@@ -140,7 +141,7 @@ def _reason(problem: Exception) -> str:
 
 def _of_dataset(dataset: Any, column: str | None, tokenizer: formats.Tokenizer) -> Iterator[Sentence]:
     """Tokenised on the cluster, collected in row order."""
-    name = parquet.text_column(list(dataset.schema().names), "dataset", column)
+    name = containers.text_column(list(dataset.schema().names), "dataset", column)
     split = dataset.map_batches(_split, fn_args=(name, tokenizer), batch_format="pyarrow")
     split.context.execution_options.preserve_order = True
     for number, row in enumerate(split.iter_rows(), 1):

@@ -8,10 +8,10 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
-from stelmo.config import LoadSettings
 from stelmo.embed.load import load
 from stelmo.embed.model import Array, Model, Reduce, Sentences
 from stelmo.errors import ConfigError, ModelError
+from stelmo.settings import LoadSettings
 
 KEPT = 2  # models in memory; the least recently used is dropped
 

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stelmo.config import Layer
 from stelmo.embed.load import load
 from stelmo.embed.model import Model, picking
 from stelmo.errors import ConfigError
 from stelmo.integrations.huggingface import StelmoModel, StelmoTokenizer
+from stelmo.settings import Layer
 
 try:
     from sentence_transformers.base.modules import InputModule

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stelmo.config import LoadSettings, choose, parse
+from stelmo.config import choose, parse
 from stelmo.embed.model import Array, Reduce, picking
 from stelmo.errors import ConfigError, DataError
 from stelmo.integrations import resident
+from stelmo.settings import LoadSettings
 from stelmo.text.sentences import tokenize
 
 try:

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stelmo.config import LoadSettings, parse
+from stelmo.config import parse
 from stelmo.embed.model import Array, picking
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.formats import models
 from stelmo.integrations import resident
+from stelmo.settings import LoadSettings
 
 try:
     from spacy.attrs import IS_SPACE, ORTH

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stelmo.config import OutputSettings
 from stelmo.embed.model import Array, Model, Reduce, all_layers, mean_of_tokens, picking
+from stelmo.engine import planning
 from stelmo.errors import DataError, OutputError, StelmoError
-from stelmo.model.state import State
+from stelmo.model.bilm import State
+from stelmo.settings import OutputSettings
 from stelmo.store import atomic, vectors
-from stelmo.store.arrays import read_npz
-from stelmo.text import cut as cutting
+from stelmo.store.containers import read_npz
 from stelmo.text.formats import Sentence
 
 NO_SENTENCE = "the input contains no sentence; nothing was written"
@@ -34,7 +34,7 @@ def cut(model: Model, sentences: Iterable[Sentence], settings: OutputSettings) -
     """Blocks of about `block_tokens` tokens; with state "carry", of whole batches."""
     tokens = min(settings.block_tokens, model.plan.block_tokens)
     rows = model.settings.batch_rows if model.settings.state == "carry" else 1
-    return cutting.by_tokens(sentences, tokens, lambda sentence: len(sentence.tokens), rows)
+    return planning.by_tokens(sentences, tokens, lambda sentence: len(sentence.tokens), rows)
 
 
 def checked_keys(sentences: Iterable[Sentence], settings: OutputSettings) -> Iterator[Sentence]:

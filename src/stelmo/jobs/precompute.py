@@ -10,15 +10,16 @@ from typing import get_args
 import numpy as np
 import torch
 
-from stelmo.config import STATES, Dtype, OutputSettings, StatePolicy, choose
-from stelmo.embed.cached import Cached, key_of
+from stelmo.config import choose
+from stelmo.embed.elmo import Cached, key_of
 from stelmo.embed.model import Array, Model, Sentences
+from stelmo.engine import planning
 from stelmo.engine.inputs import checked
 from stelmo.errors import ConfigError, DataError
 from stelmo.jobs.run import Advance
+from stelmo.settings import STATES, Dtype, OutputSettings, StatePolicy
 from stelmo.store import layers as store
 from stelmo.store.layers import LayerFolder, Manifest
-from stelmo.text import cut
 
 BLOCK_TOKENS: int = OutputSettings.model_fields["block_tokens"].default
 HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # change the last bits at most
@@ -86,7 +87,7 @@ def _add(
 ) -> None:
     with store.appending(path, manifest) as folder:
         missing = {key: sentence for key, sentence in wanted.items() if key not in folder.found}
-        for pairs in cut.by_tokens(missing.items(), block_tokens, lambda pair: len(pair[1])):
+        for pairs in planning.by_tokens(missing.items(), block_tokens, lambda pair: len(pair[1])):
             keys, block = [key for key, _ in pairs], [sentence for _, sentence in pairs]
             model.forget_words()  # so that a block has the same bits whether or not others ran before it
             computed = model.layers(block, policy)

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from stelmo.config import OutputSettings
 from stelmo.embed.model import Array, Model
 from stelmo.errors import DataError, OutputError
 from stelmo.jobs import blocks
 from stelmo.jobs.blocks import Block, Totals
-from stelmo.model.state import State
+from stelmo.model.bilm import State
+from stelmo.settings import OutputSettings
 from stelmo.store import atomic, vectors
 from stelmo.text.formats import Sentence
 

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from stelmo.config import OutputSettings, Positive, Settings, parse
+from stelmo.config import Positive, Settings, parse
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, DataError
 from stelmo.jobs import blocks, run
 from stelmo.jobs.blocks import Block, Totals
 from stelmo.jobs.run import Advance, Embedded
+from stelmo.settings import OutputSettings
 from stelmo.store import atomic, vectors
 from stelmo.text.formats import Sentence
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stelmo.config import OutputSettings
 from stelmo.embed.model import Array, Model
 from stelmo.errors import DataError, ModelError, OutputError
 from stelmo.jobs import blocks
+from stelmo.settings import OutputSettings
 from stelmo.store import atomic, vectors
 from stelmo.text.formats import Sentence
 

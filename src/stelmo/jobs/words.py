@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stelmo.config import OutputSettings, WordSettings
 from stelmo.embed.model import Array, Model
 from stelmo.errors import DataError, ModelError
 from stelmo.jobs import run
 from stelmo.jobs.run import Advance
+from stelmo.settings import OutputSettings, WordSettings
 from stelmo.store import static
 from stelmo.text.chars import BEGIN_SENTENCE, END_SENTENCE
 from stelmo.text.formats import Sentence

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from stelmo.config import StatePolicy
 from stelmo.errors import DataError
 from stelmo.lm import probabilities as lm
 from stelmo.lm.probabilities import Guesses, LanguageModel
+from stelmo.settings import StatePolicy
 
 GAP = "___"
 ROUNDS = 10  # over the gaps of a sentence, if their best words keep changing

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stelmo.config import StatePolicy
+from stelmo.engine import planning
 from stelmo.errors import DataError
 from stelmo.lm import probabilities as lm
 from stelmo.lm.probabilities import LanguageModel, LogProbs
-from stelmo.text import cut
+from stelmo.settings import StatePolicy
 from stelmo.text.formats import Sentence
 from stelmo.text.vocabulary import Vocabulary
 
@@ -102,7 +102,7 @@ def scored(
     """Every sentence that has words, in order, with its tally."""
     vocabulary = lm.vocabulary_of(model, model.softmax)
     nonempty = (sentence for sentence in sentences if sentence.tokens)
-    for block in cut.by_tokens(nonempty, BLOCK_TOKENS, lambda sentence: len(sentence.tokens)):
+    for block in planning.by_tokens(nonempty, BLOCK_TOKENS, lambda sentence: len(sentence.tokens)):
         scores = lm.log_probs(model, model.softmax, [sentence.tokens for sentence in block], state)
         advance(sum(len(sentence.tokens) for sentence in block))
         for sentence, score in zip(block, scores, strict=True):

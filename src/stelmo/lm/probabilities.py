@@ -16,13 +16,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stelmo.config import StatePolicy, choose
+from stelmo.config import choose
 from stelmo.engine import plain, planning
 from stelmo.engine.engine import Engine
 from stelmo.engine.inputs import Sentences, checked
 from stelmo.errors import DataError, ModelError
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.ops.losses import full_losses
+from stelmo.settings import StatePolicy
 from stelmo.text import chars
 from stelmo.text.vocabulary import UNKNOWN, Vocabulary
 

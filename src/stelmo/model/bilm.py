@@ -1,20 +1,73 @@
-"""Token vectors → all layers of the bidirectional language model. Knows no files, no strings, and keeps no state.
+"""Token vectors → all layers of the bidirectional language model; its state and its softmax. Knows no files.
 
-B sentences, T tokens (the sentence markers included), P projection, H cells, L layers, D = 2P.
+State is passed in and returned, never kept in a module. B sentences, T tokens (the sentence markers included),
+P projection, H cells, L layers, D = 2P, V words of the vocabulary.
 """
+
+from collections.abc import Callable
+from operator import add
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
 
 from stelmo.config import EncoderConfig, LstmConfig, ModelConfig, TransformerConfig
-from stelmo.model import state as states
+from stelmo.model.context import GatedCnn, Transformer
 from stelmo.model.encoder import encoder_of
-from stelmo.model.gated_cnn import GatedCnn
-from stelmo.model.stack import with_residual
-from stelmo.model.state import State
-from stelmo.model.transformer import Transformer
 from stelmo.ops import reference as ops
 from stelmo.ops.runs import Runs
+
+X = TypeVar("X")
+
+
+class State(NamedTuple):
+    """h (2, L, B, P) and c (2, L, B, H): directions, layers, rows of the batch.
+
+    Of an encoder that carries no state, L and H are 0: its states can be passed and returned, and hold nothing.
+    """
+
+    h: Tensor
+    c: Tensor
+
+    @property
+    def rows(self) -> int:
+        return self.h.shape[2]
+
+    def take(self, rows: int) -> "State":
+        """The first rows."""
+        return State(self.h[:, :, :rows], self.c[:, :, :rows])
+
+    def expand(self, rows: int) -> "State":
+        """One row for every sentence of a batch."""
+        return State(self.h.expand(-1, -1, rows, -1), self.c.expand(-1, -1, rows, -1))
+
+    def grow(self, rows: int) -> "State":
+        """At least that many rows; added rows start at zero, as new rows did in the 2018 releases."""
+        missing = max(0, rows - self.rows)
+        return State(*(torch.cat([part, part.new_zeros(*part.shape[:2], missing, part.shape[3])], 2) for part in self))
+
+    def replace(self, first: "State") -> "State":
+        """The first rows replaced, the others unchanged."""
+        return State(*(torch.cat([new, old[:, :, new.shape[2] :]], 2) for new, old in zip(first, self, strict=True)))
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> "State":
+        return State(self.h.to(device, dtype), self.c.to(device, dtype))
+
+    @classmethod
+    def zeros(cls, config: EncoderConfig, rows: int, device: torch.device, dtype: torch.dtype) -> "State":
+        layers, cells = (config.layers, config.cells) if isinstance(config, LstmConfig) else (0, 0)
+        return cls(
+            torch.zeros(2, layers, rows, config.projection, device=device, dtype=dtype),
+            torch.zeros(2, layers, rows, cells, device=device, dtype=dtype),
+        )
+
+
+def with_residual(depth: int, y: X, x: X, skip: bool, add: Callable[[X, X], X] = add) -> X:
+    """The output of layer `depth`, which read x and gave y: from the second layer on, with `skip`, x is added.
+
+    The sum is the input of the next layer; it never reaches the state of the LSTM.
+    """
+    return add(y, x) if skip and depth else y
 
 
 class ProjectedLstm(nn.Module):
@@ -80,7 +133,7 @@ class BiLM(nn.Module):
 
     def zero_state(self, rows: int = 1) -> State:
         """The state of a fresh start; that of an encoder without one has no layers."""
-        return states.zeros(self.config.encoder, rows, self.encoder.table.device, self.encoder.table.dtype)
+        return State.zeros(self.config.encoder, rows, self.encoder.table.device, self.encoder.table.dtype)
 
     def forward(self, x_BTP: Tensor, lengths_B: Tensor, state: State) -> tuple[Tensor, State]:
         """Token layer, lengths and start state (a row each) → layers (L+1, B, T, 2P) and the state at each row's end.
@@ -121,3 +174,18 @@ class BiLM(nn.Module):
             outputs.append(x_BTP)
             ends.append(end)
         return outputs, State(*(torch.stack(part) for part in zip(*ends, strict=True)))
+
+
+class Softmax(nn.Module):
+    def __init__(self, words: int, projection: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(words, projection))
+        self.bias = nn.Parameter(torch.empty(words))
+
+    def reset(self, generator: Generator) -> None:
+        nn.init.normal_(self.weight, 0, self.weight.shape[1] ** -0.5, generator)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, h_NP: Tensor) -> Tensor:
+        """Outputs of the top layer in one direction → log-probabilities of the word each predicts (N, V)."""
+        return torch.log_softmax(h_NP @ self.weight.T + self.bias, -1)

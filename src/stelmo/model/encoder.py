@@ -44,7 +44,7 @@ class Highway(nn.Module):
         deviation = len(self.carry) ** -0.5
         nn.init.normal_(self.carry, 0, deviation, generator)
         nn.init.normal_(self.transform, 0, deviation, generator)
-        nn.init.constant_(self.carry_bias, -2.0)  # at first a word passes nearly unchanged
+        nn.init.constant_(self.carry_bias, -2.0)  # at the start of training a word passes nearly unchanged
         nn.init.zeros_(self.transform_bias)
 
     def forward(self, x_NF: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ class ScalarMix(nn.Module):
 
 
 class Dropout(nn.Dropout):
-    """`torch.nn.Dropout`, several times as fast on a CPU, where torch draws each Bernoulli number by itself."""
+    """`torch.nn.Dropout`, several times as fast on a CPU, where torch draws every Bernoulli number separately."""
 
     def forward(self, x: Tensor) -> Tensor:
         if x.is_cuda or not self.training or self.p == 0:

@@ -1,8 +1,8 @@
-"""The functions of `reference`, arranged for speed without gradients: equal values, other order. Knows no modules.
+"""The functions of `reference`, arranged for speed without gradients: equal values, computed in another order.
 
-Sentences of a batch are sorted, longest first, and *packed*: step t holds the rows that are that long, so there is no
-padding to compute. G directions side by side, B sentences, N packed tokens, n of some steps, C characters, F filters,
-D input width, P projection, H cells, h cells of one block, U distinct words.
+Knows no modules. Sentences of a batch are sorted, longest first, and *packed*: step t holds the rows that are that
+long, so there is no padding to compute. G directions side by side, B sentences, N packed tokens, n of some steps,
+C characters, F filters, D input width, P projection, H cells, h cells of one block, U distinct words.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,8 +15,8 @@ from stelmo.ops import windows
 from stelmo.ops.reference import FORGET_BIAS, Clips, LstmWeights
 
 _GATES = [0, 2, 3, 1]  # i, f, o, j out of i, j, f, o
-CELLS_TOGETHER = 1024  # their gates stay in the cache between product and rest; more, smaller blocks cost calls
-TOKENS_TOGETHER = 64  # of an input product: steps of few rows share one, which reads the weights once for all of them
+CELLS_TOGETHER = 1024  # their gates stay in the cache during a step; smaller blocks would mean more calls
+TOKENS_TOGETHER = 64  # of an input product: steps with few rows share one product, which reads the weights only once
 
 
 class Product(Protocol):
@@ -26,7 +26,7 @@ class Product(Protocol):
         """out += x W"""
 
     def of(self, directions: slice) -> "Product":
-        """The same of some directions."""
+        """The same for some of the directions."""
 
 
 class Dense(NamedTuple):
@@ -70,10 +70,10 @@ Fill = Callable[[int, int, int, Tensor], None]
 def pack(
     directions: Sequence[LstmWeights], clips: Clips, cells: int = CELLS_TOGETHER, arrange: Arrange = Dense
 ) -> PackedWeights:
-    """A layer's weights in every direction, cut into blocks of cells, the forget bias put in.
+    """A layer's weights in every direction, cut into blocks of cells; the forget bias is included.
 
-    `arrange` decides how the gates are multiplied. The projection stays as it is: a ninth of the work, and in 8 bits it
-    costs most of the accuracy.
+    `arrange` decides how the gates are multiplied. The projection is always float32: it is a ninth of the work, and in
+    8 bits most of the accuracy would be lost there.
     """
     kernel_GK4H = torch.stack([weights.kernel.reshape(len(weights.kernel), 4, -1) for weights in directions])
     kernel_GK4H = kernel_GK4H[:, :, _GATES]
@@ -95,7 +95,7 @@ def _width(weights: LstmWeights) -> int:
 
 
 def from_table(tables: Sequence[Tensor], index_GN: Tensor) -> Fill:
-    """The input's half of the gates, where a word's is known: one row of a table for each distinct word."""
+    """The input's half of the gates from a table that has one row for each distinct word."""
     directions, words = tables[0].shape[:2]
     rows_GN = index_GN + words * torch.arange(directions)[:, None]
 
@@ -107,7 +107,7 @@ def from_table(tables: Sequence[Tensor], index_GN: Tensor) -> Fill:
 
 
 def from_outputs(x_GND: Tensor, weights: PackedWeights) -> Fill:
-    """The same from the outputs of the layer below, some steps ahead where they have few rows."""
+    """The input's half of the gates from the layer below; where steps have few rows, several are computed at once."""
     ahead: dict[int, tuple[int, Tensor]] = {}  # of each block: the first token computed, and the gates from it on
 
     def fill(block: int, first: int, last: int, out: Tensor) -> None:
@@ -143,7 +143,7 @@ def lstm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One layer over packed sentences → packed outputs (G, N, P) and the state of each row at its own end.
 
-    `sizes` says how many rows each step has; they never grow.
+    `sizes` is the number of rows of each step; it never increases.
     """
     directions, rows, cells = c_GBH.shape
     together = weights.blocks[0].bias_G4h.shape[1] // 4

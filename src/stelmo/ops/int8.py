@@ -1,12 +1,12 @@
 """Products in 8-bit numbers: about half the time of float32 on a wide layer, nearly the same values. Knows no modules.
 
-A weight matrix has one scale a column, fixed; what is multiplied has one scale, found anew for each product. n rows,
-K inputs, N outputs.
+A weight matrix has one fixed scale per column; its input has one scale, computed for each product. n rows, K inputs,
+N outputs.
 
     x W  ≈  scale_x · scale_N · (q(x) − 128) q(W)        q(x) in 0 … 255, q(W) in −127 … 127
 
 Without the VNNI instructions a processor adds two neighbouring products in 16 bits: 255 · (|q| + |q'|) must stay below
-2¹⁵, so there two neighbours of a column share 128. A column's largest weights are seldom neighbours; it costs little.
+2¹⁵, so there |q| + |q'| is at most 128. A column's largest weights are seldom neighbours, so little precision is lost.
 """
 
 from collections.abc import Iterable
@@ -17,9 +17,9 @@ from torch import Tensor
 
 from stelmo.errors import ConfigError
 
-_MIDDLE = 128  # q(0): what is multiplied is unsigned
+_MIDDLE = 128  # q(0): the input is unsigned
 _LARGEST = 127
-_TOGETHER = 128  # two neighbours, where their products are added in 16 bits
+_TOGETHER = 128  # sum of two neighbours, if their products are added in 16 bits
 
 
 class Int8:
@@ -46,17 +46,18 @@ class _Matrix:
         self._zeros_N = torch.zeros(matrix_KN.shape[1], dtype=torch.int32)
 
     def add_to(self, out_nN: Tensor, x_nK: Tensor) -> None:
-        assert out_nN.is_contiguous(), "oneDNN adds to other memory as if it were"
+        assert out_nN.is_contiguous(), "oneDNN treats all memory as contiguous"
         scale = max(float(x_nK.abs().max()), 1e-12) / (_MIDDLE - 1)
-        q_nK = torch.add(_MIDDLE + 0.5, x_nK, alpha=1 / scale).to(torch.uint8)  # cut off, so this rounds
+        # The conversion truncates, so adding 0.5 rounds.
+        q_nK = torch.add(_MIDDLE + 0.5, x_nK, alpha=1 / scale).to(torch.uint8)
         sum_nN = _multiply(q_nK, scale, self._packed, self._scale_N, self._zeros_N, out_nN)
-        if sum_nN.data_ptr() != out_nN.data_ptr():  # in place, but that is no promise
+        if sum_nN.data_ptr() != out_nN.data_ptr():  # usually in place, but that is not guaranteed
             out_nN.copy_(sum_nN)
 
 
 @cache
 def adds_in_16_bits() -> bool:
-    """Whether this processor's 8-bit products need that care; a ConfigError where it has none that are exact."""
+    """Whether this processor adds neighbouring products in 16 bits; ConfigError if its 8-bit products are not exact."""
     if _is_exact(_LARGEST, _LARGEST):
         return False
     if _is_exact(_LARGEST, _TOGETHER - _LARGEST) and _is_exact(_TOGETHER // 2, _TOGETHER // 2):
@@ -65,16 +66,17 @@ def adds_in_16_bits() -> bool:
 
 
 def _scale(size_KN: Tensor) -> Tensor:
-    """What 1 in a column stands for: the least that lets its weights fit."""
+    """The value of 1 in each column: the smallest with which its weights fit."""
     scale_N = size_KN.amax(0) / _LARGEST
     if not adds_in_16_bits():
         return scale_N
     size_KN = torch.nn.functional.pad(size_KN, (0, 0, 0, len(size_KN) % 2))
-    return torch.maximum(scale_N, (size_KN[::2] + size_KN[1::2]).amax(0) / (_TOGETHER - 1))  # each may be rounded up
+    # − 1, because both neighbours may be rounded up
+    return torch.maximum(scale_N, (size_KN[::2] + size_KN[1::2]).amax(0) / (_TOGETHER - 1))
 
 
 def _is_exact(weight: int, neighbour: int) -> bool:
-    """Whether the largest products of these weights add up as they should."""
+    """Whether the largest products of these weights are summed without overflow."""
     q_nK = torch.full((16, 64), 255, dtype=torch.uint8)
     weight_KN = torch.tensor([weight, neighbour], dtype=torch.int8).repeat(32)[:, None].expand(64, 64)
     ones_N, zeros_N, out_nN = torch.ones(64), torch.zeros(64, dtype=torch.int32), torch.zeros(16, 64)
@@ -94,7 +96,7 @@ def _packed(weight_KN: Tensor) -> Tensor:
 
 
 def _multiply(q_nK: Tensor, scale: float, packed: Tensor, scale_N: Tensor, zeros_N: Tensor, out_nN: Tensor) -> Tensor:
-    """out + scale · scale_N · (q − 128) W; out's memory may be used for it."""
+    """out + scale · scale_N · (q − 128) W; may be computed in the memory of out."""
     left, right = (q_nK, scale, _MIDDLE), (packed, scale_N, zeros_N)
     result, of_out = (1.0, 0, torch.float32), (1.0, 0)
     added: Tensor = torch.ops.onednn.qlinear_pointwise.binary(

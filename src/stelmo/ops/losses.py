@@ -1,6 +1,6 @@
 """The softmaxes of `reference`, loss and gradient in one pass over chunks of tokens. Knows no modules.
 
-The logits of a chunk stay in the processor's cache and are never kept. N tokens, V words, K negatives, P projection.
+The logits of a chunk stay in the processor's cache and are not stored. N tokens, V words, K negatives, P projection.
 """
 
 import math
@@ -14,27 +14,27 @@ from stelmo.ops.reference import log_expected_count
 
 TOKENS_TOGETHER = 128
 PLACES_TOGETHER, WORDS_TOGETHER = 256, 4096  # a tile of logits without gradient: 2.7 × the speed of whole rows
-_LOGITS_TOGETHER = 1 << 20  # of a full softmax: about as many, whatever the vocabulary
+_LOGITS_TOGETHER = 1 << 20  # of a full softmax with gradient, whatever the size of the vocabulary
 
 
 class RowGradient(NamedTuple):
-    """The gradient of some rows of the softmax; the others' is zero."""
+    """The gradient of some rows of the softmax; that of all other rows is zero."""
 
-    rows_n: Tensor  # distinct, rising
+    rows_n: Tensor  # distinct, ascending
     weight_nP: Tensor
     bias_n: Tensor
 
 
 class LossGradient(NamedTuple):
-    """The mean loss of N tokens, and gradients of a multiple of it."""
+    """The mean loss of N tokens, and the gradients of scale · loss."""
 
     loss: Tensor  # ()
     h_NP: Tensor
-    rows: tuple[Tensor, Tensor, Tensor]  # ids in any order, some several times; weight and bias of each
+    rows: tuple[Tensor, Tensor, Tensor]  # ids in any order, possibly repeated; weight and bias of each
 
 
 def merge(parts: Sequence[tuple[Tensor, Tensor, Tensor]]) -> RowGradient:
-    """Gradients of rows, each part (ids, weight, bias), summed where ids meet."""
+    """Gradients of rows, each part (ids, weight, bias), summed over equal ids."""
     ids, weight, bias = (torch.cat(columns) for columns in zip(*parts, strict=True))
     rows_n, place = torch.unique(ids, return_inverse=True)
     weight_nP = weight.new_zeros(len(rows_n), weight.shape[1]).index_add_(0, place, weight)
@@ -68,7 +68,7 @@ def sampled_softmax(
         target_odds_n = torch.exp(target_N[n] - top_n)
         total_n = odds_nK.sum(1) + target_odds_n
         loss += (total_n.log() + top_n - target_N[n]).sum()
-        # Rows are divided by their total where they are short, in P, not in K.
+        # Rows are divided by their totals after the product, where they have P numbers instead of K.
         share_n = each / total_n
         torch.mul(odds_nK @ weight_KP, share_n[:, None], out=dh_NP[n])
         dweight_KP.addmm_(odds_nK.t(), h_NP[n] * share_n[:, None])
@@ -115,7 +115,7 @@ def _log_sum(h_nP: Tensor, weight_VP: Tensor, bias_V: Tensor) -> Tensor:
 
 
 def _places(ids_K: Tensor, words: int) -> Tensor:
-    """The position of each word among the ids, (V,); −1 if it is not there."""
+    """The position of each word among the ids, (V,); −1 if it is not among them."""
     place_V = ids_K.new_full((words,), -1)
     place_V[ids_K] = torch.arange(len(ids_K), device=ids_K.device)
     return place_V

@@ -1,4 +1,4 @@
-"""The specification of the biLM in the shortest clear PyTorch, differentiable by autograd. Knows no modules.
+"""The specification of the biLM in short, clear PyTorch, differentiable by autograd. Knows no modules.
 
 B sentences, T tokens, C characters of a word, E character width, F filters, D input width, P projection,
 H cells, L layers, N words in any arrangement, V words of the vocabulary, K negatives.
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-FORGET_BIAS = 1.0  # added at run time; the stored biases do not hold it
+FORGET_BIAS = 1.0  # added at run time; the stored biases do not include it
 
 
 class HighwayWeights(NamedTuple):
@@ -37,9 +37,9 @@ class Clips(NamedTuple):
 def char_cnn(
     chars_NC: Tensor, table: Tensor, kernels: Sequence[Tensor], biases: Sequence[Tensor], activation: str
 ) -> Tensor:
-    """Character ids → (N, F): for each filter of shape (width, E, count), the strongest window of the word.
+    """Character ids → (N, F): for each filter of shape (width, E, count), the maximum over the windows of a word.
 
-    Padding inside a word is a trained character like any other and takes part.
+    Padding inside a word is a trained character like any other and is not masked.
     """
     x_NEC = F.embedding(chars_NC, table).transpose(1, 2)
     activate = {"relu": torch.relu, "tanh": torch.tanh}[activation]
@@ -52,7 +52,7 @@ def char_cnn(
 def highway(x_NF: Tensor, weights: HighwayWeights) -> Tensor:
     """g ⊙ relu(x W_t + b_t) + (1 − g) ⊙ x,  g = σ(x W_c + b_c)
 
-    The stored "carry" gate multiplies the *transformed* branch, whatever its name says.
+    Despite its name, the stored "carry" gate multiplies the *transformed* branch.
     """
     gate = torch.sigmoid(x_NF @ weights.carry_FF + weights.carry_bias_F)
     return gate * torch.relu(x_NF @ weights.transform_FF + weights.transform_bias_F) + (1 - gate) * x_NF
@@ -61,7 +61,7 @@ def highway(x_NF: Tensor, weights: HighwayWeights) -> Tensor:
 def norm(x: Tensor, gain: Tensor, shift: Tensor, epsilon: float) -> Tensor:
     """γ (x − mean) / (σ + ε) + β over the last axis; ε is outside the root, unlike in torch's LayerNorm."""
     centred = x - x.mean(-1, keepdim=True)
-    # As a vector's length: its gradient is zero, not undefined, where all numbers are equal.
+    # As a vector norm, whose gradient is zero instead of undefined where all numbers are equal.
     deviation = torch.linalg.vector_norm(centred, dim=-1, keepdim=True) * x.shape[-1] ** -0.5
     normed: Tensor = centred / (deviation + epsilon) * gain + shift
     return normed
@@ -100,7 +100,7 @@ def lstm(
 
 
 def reverse(x_BTD: Tensor, lengths_B: Tensor) -> Tensor:
-    """Each row turned around within its own length; padding stays where it is."""
+    """Each row reversed within its own length; padding stays where it is."""
     t_T = torch.arange(x_BTD.shape[1], device=x_BTD.device)
     mirrored_BT = lengths_B[:, None] - 1 - t_T
     source_BT = torch.where(mirrored_BT >= 0, mirrored_BT, t_T)
@@ -113,10 +113,10 @@ def mix(layers_LBTD: Tensor, logits_L: Tensor, scale: Tensor) -> Tensor:
 
 
 def layer_norm(layers_LBTD: Tensor, mask_BT: Tensor, epsilon: float, by_sentence: bool = False) -> Tensor:
-    """Each layer by ONE mean and ONE variance over all its real tokens and features; no learned gain.
+    """Each layer normalised by ONE mean and ONE variance over all its real tokens and features; no learned gain.
 
-    It depends on the batch's other sentences, in both released implementations. `by_sentence` takes one mean and one
-    variance per sentence instead. A sentence without tokens is all zeros before and after.
+    So a vector depends on the other sentences of its batch, as in both released implementations. `by_sentence` takes
+    one mean and one variance per sentence instead. A sentence without tokens is all zeros before and after.
     """
     axes = (2, 3) if by_sentence else (1, 2, 3)
     mask_BT1 = mask_BT[:, :, None].to(layers_LBTD.dtype)
@@ -127,22 +127,22 @@ def layer_norm(layers_LBTD: Tensor, mask_BT: Tensor, epsilon: float, by_sentence
 
 
 def log_uniform(ids_N: Tensor, words: int) -> Tensor:
-    """ln p(k),  p(k) = ln((k + 2) / (k + 1)) / ln(V + 1): the law negatives are drawn by, in float64."""
+    """ln p(k),  p(k) = ln((k + 2) / (k + 1)) / ln(V + 1): the distribution of the negatives, in float64."""
     k_N = ids_N.double()
     return torch.log(torch.log1p(1 / (k_N + 1)) / math.log(words + 1))
 
 
 def log_expected_count(ids_N: Tensor, words: int, tries: int) -> Tensor:
-    """ln(1 − (1 − p)^tries): how often a word is among distinct negatives that took so many draws."""
+    """ln(1 − (1 − p)^tries): the expected count of a word among distinct negatives found in `tries` draws."""
     return torch.log(-torch.expm1(tries * torch.log1p(-log_uniform(ids_N, words).exp())))
 
 
 def sampled_softmax(
     h_NP: Tensor, targets_N: Tensor, weight_VP: Tensor, bias_V: Tensor, negatives_K: Tensor, tries: int
 ) -> Tensor:
-    """Mean cross entropy of the target against the negatives, each logit less its log expected count.
+    """Mean cross entropy of the target against the negatives; from each logit its log expected count is subtracted.
 
-    A negative that is the target itself does not take part.
+    A negative that is the target itself is left out.
     """
     ids_NK = torch.cat([targets_N[:, None], negatives_K.expand(len(targets_N), -1)], 1)
     correction_V = log_expected_count(torch.arange(len(bias_V), device=h_NP.device), len(bias_V), tries)

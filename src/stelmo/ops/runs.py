@@ -1,4 +1,4 @@
-"""Words end to end, without padding, and what reads along them: causal attention and causal convolution.
+"""Words laid end to end, without padding, and operations on them: causal attention and causal convolution.
 
 A run is a sentence, or a piece of one, in the order in which a direction reads it; a word sees its own run up to
 itself. N words of all runs, S runs, T words of the longest of some runs, D width, H heads, d = D / H, w taps.
@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-SHORT = 8  # runs up to this length are padded to one another; above, lengths of a group differ by less than a half
+SHORT = 8  # runs up to this length form one group; in other groups the shortest run is longer than 2/3 of the longest
 
 
 class Group(NamedTuple):
     """Runs of similar lengths, side by side."""
 
-    words_ST: Tensor  # the number of each word among the N; past a run's end any other
+    words_ST: Tensor  # the number of each word among the N; arbitrary past a run's end
     there_n: Tensor  # which of the S · T are in a run, in the order of `words_n`
     words_n: Tensor  # their numbers among the N
 
@@ -54,7 +54,7 @@ class Runs:
         return order_N, self.placed(self.places_N[order_N])
 
     def earlier(self, x_ND: Tensor, words: int) -> Tensor:
-        """The vector so many words before each, zero where the run has none."""
+        """The vector `words` words before each one; zero before the start of its run."""
         if words == 0:
             return x_ND
         padded = F.pad(x_ND, (0, 0, 1, 0))
@@ -62,7 +62,7 @@ class Runs:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """All runs, in groups whose padding is small."""
+        """All runs, in groups with little padding."""
         order = sorted(range(len(self.lengths)), key=lambda run: -self.lengths[run])
         found, start = [], 0
         while start < len(order):

@@ -1,4 +1,4 @@
-"""The functions of `reference`, arranged for training: equal values and gradients, other order. Knows no modules.
+"""The functions of `reference`, arranged for training: equal values and gradients. Knows no modules.
 
 Windows of text are full and time comes first. T steps, B rows, N = T · B, D input width, P projection, H cells; words
 and characters have the letters of `windows`.
@@ -18,9 +18,9 @@ _aten = torch.ops.aten
 
 
 class Buffers:
-    """Memory kept from step to step: the system hands out fresh pages slower than they are filled with products.
+    """Memory reused from step to step: getting fresh pages from the system takes longer than filling them.
 
-    One buffer serves one forward pass and the backward pass that belongs to it, and only then the next.
+    A buffer is used by one forward pass and its backward pass before the next forward pass may use it.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ def _tape(x_TBD: Tensor, h_BP: Tensor, c_BH: Tensor, buffers: Buffers) -> _Tape:
     steps, (rows, cells) = len(x_TBD), c_BH.shape
     sizes = {"gates": (steps, 4 * cells), "c": (steps + 1, cells), "tanh": (steps, cells), "m": (steps, cells)}
     gates, c, tanh, m = (buffers.take(name, x_TBD, long, rows, wide) for name, (long, wide) in sizes.items())
-    h = x_TBD.new_empty(steps + 1, *h_BP.shape)  # handed out as the layer's output
+    h = x_TBD.new_empty(steps + 1, *h_BP.shape)  # returned as the layer's output
     h[0], c[0] = h_BP, c_BH
     return _Tape(gates, h, c, tanh, m)
 
@@ -93,9 +93,9 @@ class _Lstm(torch.autograd.Function):
         x_TBD, kernel, projection_HP, *taped = ctx.saved_tensors
         tape, inputs = _Tape(*taped), x_TBD.shape[2]
         dh_TBP = dy_TBP.clone(memory_format=torch.contiguous_format)
-        way_back = _WayBack(tape, ctx.clips, projection_HP)
+        backward = _Backward(tape, ctx.clips, projection_HP)
         for t in reversed(range(len(x_TBD))):
-            way_back.step(t, dh_TBP[t])
+            backward.step(t, dh_TBP[t])
             if t:
                 dh_TBP[t - 1].addmm_(tape.gates_TB4H[t], kernel[inputs:].t())
         # Each weight's gradient is one large product over all steps.
@@ -135,8 +135,8 @@ def _project(m_BH: Tensor, projection_HP: Tensor | None, limit: float | None, h_
         h_BP.clamp_(-limit, limit)
 
 
-class _WayBack:
-    """Steps in reverse: the gradient of the cell is carried along."""
+class _Backward:
+    """The steps in reverse order; the gradient of the cell is carried from one to the next."""
 
     def __init__(self, tape: _Tape, clips: Clips, projection_HP: Tensor | None) -> None:
         self._tape, self._clips, self._projection_HP = tape, clips, projection_HP
@@ -189,9 +189,9 @@ def char_cnn(
 
 
 class _Strongest(torch.autograd.Function):
-    """The strongest window of each word for each filter; only that window has a gradient.
+    """The maximum over the windows of each word for each filter; only the winning window has a gradient.
 
-    Windows alike are equally strong, and it does not matter which of them takes the gradient.
+    Where equal windows tie, it does not matter which of them gets the gradient.
     """
 
     @staticmethod
@@ -202,7 +202,7 @@ class _Strongest(torch.autograd.Function):
             strength_npF = part.strength(given_wdF)
             strongest_nF = strength_npF.amax(1)
             x_UF[part.rows_n] = strongest_nF
-            # An argmax takes ten times as long as these.
+            # These operations take a tenth of the time of an argmax.
             winner_UF[part.rows_n] = strength_npF.eq_(strongest_nF[:, None]).mul_(part.places_p1(x_UF)).amax(1)
         ctx.save_for_backward(numbers_UC, widths_F, winner_UF)
         ctx.shape = given_wdF.shape

@@ -1,8 +1,8 @@
-"""Words → the strength of every window of their characters, for all filters at once. Knows no modules.
+"""Words → the response of all filters to every window of their characters. Knows no modules.
 
-A window's strength is the sum of what its characters give, each at its place in the window; words have few distinct
-characters, so what they give is a small table, and rows of it are added up. All filters lie side by side, each
-padded with zeros to the widest.
+A response (`strength`) is the sum of the contributions of a window's characters, each at its place in the window. A
+batch has few distinct characters, so their contributions (`given`) fit in a small table, and a response is a sum of
+its rows. All filters lie side by side, each padded with zeros to the widest.
 
 U words, n words together, C characters of a word, d distinct characters, E character width, p places of a window in a
 word, w places in the widest filter, F filters.
@@ -35,12 +35,12 @@ def met(chars_UC: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 
 
 class Part(NamedTuple):
-    """Some words of about one length."""
+    """Some words of similar length."""
 
     rows_n: Tensor
     numbers_nc: Tensor
     places: int
-    forbidden_pF: Tensor | None  # where a filter would leave the word
+    forbidden_pF: Tensor | None  # where a filter would reach past the end of the word
 
     def strength(self, given_wdF: Tensor) -> Tensor:
         """(n, p, F) of each window."""
@@ -56,7 +56,7 @@ class Part(NamedTuple):
         return strength_npF
 
     def give(self, dgiven_wdF: Tensor, dstrength_npF: Tensor) -> None:
-        """The gradient of windows, added to their characters'."""
+        """Add the gradient of the windows to that of their characters."""
         for offset, dgiven_dF in enumerate(dgiven_wdF):
             inside = min(self.places, self.numbers_nc.shape[1] - offset)
             characters = self.numbers_nc[:, offset : offset + inside].flatten()
@@ -67,13 +67,13 @@ class Part(NamedTuple):
 
 
 def parts(numbers_UC: Tensor, widths_F: Tensor, widest: int) -> Iterator[Part]:
-    """Where a row ends in one and the same id, as words do in padding, one window of the tail stands for all."""
+    """Words in groups of similar length. Where a row ends in equal ids (padding), one window represents them all."""
     lengths_U, total = _before_the_tail(numbers_UC), numbers_UC.shape[1]
     for rows_n in torch.split(lengths_U.argsort(stable=True), WORDS_TOGETHER):
         places = int(lengths_U[rows_n[-1]]) + 1
         if places + widest - 1 <= total:
             yield Part(rows_n, numbers_UC[rows_n, : places + widest - 1], places, None)
-        else:  # no room for a window of the tail alone: every filter has a last window of its own
+        else:  # no window fits in the equal ids alone: each filter has its own last window
             places_p1 = torch.arange(total, device=numbers_UC.device)[:, None]
             yield Part(rows_n, numbers_UC[rows_n], total, places_p1 + widths_F > total)
 

@@ -12,7 +12,6 @@ from starlette.responses import FileResponse, PlainTextResponse
 from starlette.staticfiles import StaticFiles
 
 from stelmo import __version__
-from stelmo.config import ServeSettings
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
 from stelmo.explore.index import Index, refuse_other_model
@@ -20,6 +19,7 @@ from stelmo.serve import bodies, gate, index_routes, openai_routes, openapi, pro
 from stelmo.serve.arrays import LENGTHS
 from stelmo.serve.context import Context, Here
 from stelmo.serve.metrics import CONTENT_TYPE
+from stelmo.settings import ServeSettings
 from stelmo.store.runs import Mixes
 
 SITE = Path(__file__).parent / "site"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from stelmo.store.parquet import pyarrow_modules
+from stelmo.store.containers import pyarrow_modules
 
 Array = NDArray[Any]
 Sentences = Sequence[Sequence[str]]

@@ -15,7 +15,7 @@ from fastapi import Depends, Request
 from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 
-from stelmo.config import Layer, ServeSettings, choose
+from stelmo.config import choose
 from stelmo.embed.model import Model
 from stelmo.errors import DataError
 from stelmo.explore import contexts, mixing, static, suggestions
@@ -27,6 +27,7 @@ from stelmo.serve import bodies
 from stelmo.serve.batching import Batcher
 from stelmo.serve.jobs import Jobs
 from stelmo.serve.metrics import Metrics
+from stelmo.settings import Layer, ServeSettings
 from stelmo.store.runs import Mixes
 from stelmo.text import sentences as text
 

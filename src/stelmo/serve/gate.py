@@ -19,9 +19,9 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from stelmo.config import ServeSettings
 from stelmo.serve import problems
 from stelmo.serve.metrics import Metrics
+from stelmo.settings import ServeSettings
 
 PAGE_POLICY = "; ".join(
     (

@@ -4,9 +4,9 @@ from typing import Any
 
 from fastapi.openapi.utils import get_openapi
 
-from stelmo.config import ServeSettings
 from stelmo.serve import gate
 from stelmo.serve.bodies import Problem
+from stelmo.settings import ServeSettings
 
 Schema = dict[str, Any]
 

@@ -5,11 +5,11 @@ import webbrowser
 from collections.abc import Iterable
 from pathlib import Path
 
-from stelmo.config import ServeSettings
 from stelmo.embed.model import Model
 from stelmo.explore.index import Index
 from stelmo.serve import service
 from stelmo.serve.app import app
+from stelmo.settings import ServeSettings
 
 
 def run(

@@ -17,9 +17,9 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from stelmo.config import ServeSettings
 from stelmo.errors import ConfigError
 from stelmo.serve import gate
+from stelmo.settings import ServeSettings
 from stelmo.store.runs import Mixes, read_mixes
 
 Started = Callable[[str], None]  # called with the address once the server accepts connections

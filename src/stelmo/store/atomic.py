@@ -96,7 +96,7 @@ def _prefix(path: Path) -> str:
 
 def remove_dead_drafts(path: Path) -> None:
     """Delete drafts of `path` left by processes of this machine that were killed."""
-    if os.name != "posix":  # elsewhere, asking whether a process is alive can end it
+    if os.name != "posix":  # on Windows, os.kill would end the process
         return
     ours = re.compile(rf"{re.escape(f'.{path.name}.{socket.gethostname()}-')}(\d+)-[^-]*\.partial.*", re.DOTALL)
     for entry in path.absolute().parent.iterdir():
@@ -181,7 +181,7 @@ def _holder(lock: Path) -> str:
 def read_json(path: Path, error: type[StelmoError], way_out: str = "copy it again") -> Any:
     """The values of a JSON file: a regular file of limited size and depth."""
     try:
-        if path.exists() and not path.is_file():  # a device has no end
+        if path.exists() and not path.is_file():  # reading a device would never end
             raise ValueError("not a regular file")
         if path.stat().st_size > MOST_JSON_BYTES:
             raise ValueError(f"more than {MOST_JSON_BYTES:,} bytes")

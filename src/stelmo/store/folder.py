@@ -19,11 +19,10 @@ from torch import Tensor
 
 from stelmo.config import ModelConfig, Settings, parse
 from stelmo.errors import ModelError
-from stelmo.model.softmax import Softmax
-from stelmo.model.state import State
+from stelmo.model.bilm import Softmax, State
 from stelmo.store import atomic
 from stelmo.store.saved import Mix, SavedModel, check, describe_encoder, describe_input, filled_bilm, filled_softmax
-from stelmo.text.codepoints import Alphabet
+from stelmo.text.ids import Alphabet
 from stelmo.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 
 FORMAT = "stelmo folder"

@@ -17,10 +17,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.config import Dtype, Positive, Settings
+from stelmo.config import Positive, Settings
 from stelmo.errors import DataError, OutputError
+from stelmo.settings import Dtype
 from stelmo.store import growing
-from stelmo.store.arrays import map_npy
+from stelmo.store.containers import map_npy
 
 Array = NDArray[Any]
 
@@ -97,7 +98,7 @@ def prepare(folder: Path, manifest: Manifest, start: Array) -> None:
     """Create the folder, or check that the existing one has the same model and settings."""
     if not (folder / growing.MANIFEST).is_file():
         growing.create(folder, manifest, "precomputed layers", {START: lambda file: np.save(file, start)})
-    differences = list(_differences(read_manifest(folder), manifest, _read_start(folder), start))
+    differences = list(_differences(read_manifest(folder), manifest, map_npy(folder / START, WAY_OUT), start))
     if differences:
         raise OutputError(
             f"{folder} holds layers of another {' and another '.join(differences)}; "
@@ -116,10 +117,6 @@ def _differences(found: Manifest, asked: Manifest, start_found: Array, start: Ar
     # A warm state computed again may differ in its last bits; a different one differs in the first.
     if found == asked and not (start_found.shape == start.shape and np.allclose(start_found, start, 0, 1e-4)):
         yield f"warm state (its numbers are in {START}; see Model.warm_up)"
-
-
-def _read_start(folder: Path) -> Array:
-    return np.array(map_npy(folder / START, WAY_OUT))
 
 
 def recognises(folder: Path) -> bool:

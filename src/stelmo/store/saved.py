@@ -21,11 +21,9 @@ from stelmo.config import (
     WordInput,
 )
 from stelmo.errors import ModelError
-from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
-from stelmo.model.state import State
-from stelmo.text import chars, codepoints
-from stelmo.text.codepoints import Alphabet
+from stelmo.model.bilm import BiLM, Softmax, State
+from stelmo.text import chars
+from stelmo.text.ids import WORD_MARKERS, Alphabet, refuse_flaws
 from stelmo.text.vocabulary import Vocabulary
 
 PRECISIONS = (torch.float32, torch.float64, torch.float16)
@@ -89,7 +87,7 @@ class SavedModel:
         if isinstance(reads, CodePointInput):
             if reads.word_table is not None:
                 words = self._vocabulary_of(reads.word_table.rows)
-                codepoints.refuse_flaws(words.words, codepoints.WORD_MARKERS, words.name)
+                refuse_flaws(words.words, WORD_MARKERS, words.name)
             if reads.convolution is not None:
                 self._refuse_alphabet(reads.convolution.rows)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stelmo.errors import DataError, OutputError
 from stelmo.store import atomic
-from stelmo.store.arrays import DAMAGE
+from stelmo.store.containers import DAMAGE
 from stelmo.text.files import LineReader
 
 WORDS = "words.txt"
@@ -113,11 +113,6 @@ def _size(line: str) -> _Size | None:
     return _Size(*map(int, fields))
 
 
-def _refuse_other_count(rows: _Rows, size: _Size, path: Path) -> None:
-    if rows.count != size.words:
-        raise DataError(f"{path}: {rows.count} words; its first line says {size.words}; copy the file again")
-
-
 def _refuse_infinite(found: StaticVectors, name: str) -> None:
     bad_V = ~np.isfinite(found.vectors_VD).all(1)
     if bad_V.any():
@@ -138,8 +133,8 @@ def _text(path: Path, wanted: Only) -> StaticVectors:
                 continue
             width = width or len(fields) - 1
             _add_line(rows, fields, width, f"{path}:{number}")
-    if size is not None:
-        _refuse_other_count(rows, size, path)
+    if size is not None and rows.count != size.words:
+        raise DataError(f"{path}: {rows.count} words; its first line says {size.words}; copy the file again")
     if not rows.count or not width:
         raise DataError(f"{path}: no vectors; expected a word and its numbers on each line")
     return rows.vectors(width)

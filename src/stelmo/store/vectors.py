@@ -6,8 +6,6 @@ The vectors of a sentence are (T, D), (L+1, T, D) for all layers, and without T 
 import errno
 import io
 import json
-import struct
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stelmo.errors import ConfigError, DataError
-from stelmo.store.parquet import pyarrow_modules, vector_lists
+from stelmo.store.containers import NewHdf5, NewZip, pyarrow_modules, vector_lists
 from stelmo.text.formats import Sentence
 
 Array = NDArray[Any]
@@ -74,7 +72,7 @@ class Hdf5Writer(VectorWriter):
             self._file.id.links.create_hard(name.encode(), self._file.id, self._empty)
         self._new.check()
         if self._index is not None:
-            # JSON joined by hand: a sentence that occurs twice is listed twice, and the last one counts.
+            # JSON is joined here: a sentence that occurs twice is listed twice, and the last one counts.
             self._index.append(f'{json.dumps(text)}: "{number}"')
 
     def close(self) -> None:
@@ -231,139 +229,3 @@ def writing(path: Path, kind: type[VectorWriter], shape: Shape, about: dict[str,
         writer.close()
     except (RuntimeError, ValueError) as problem:  # how h5py reports a full disk
         raise OSError(errno.EIO, str(problem).split("\n")[0]) from problem
-
-
-# Zip files of very many members
-
-LARGEST, MOST_MEMBERS = 0xFFFF_FFFE, 0xFFFE  # that fields of four and two bytes hold
-ELSEWHERE = 0xFFFF_FFFF  # in a field of four bytes: the number is in a zip64 field
-
-
-class NewZip:
-    """A zip file being written, uncompressed and without dates, so that equal members make equal files.
-
-    For small members it is several times as fast as `zipfile`, which writes each header twice.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
-        self._directory = bytearray()  # entries of all members, written at the end
-        self._members = self._size = 0
-
-    def add(self, name: str, content: bytes) -> None:
-        encoded, size, start = name.encode("ascii"), len(content), self._size
-        large, far = size > LARGEST, start > LARGEST
-        sizes = struct.pack("<QQ", size, size) if large else b""
-        in_header, in_entry = _zip64(sizes), _zip64(sizes + (struct.pack("<Q", start) if far else b""))
-        shown = ELSEWHERE if large else size
-        # Version, flags, method, time, date (1 January 1980), checksum, compressed size, size, length of the name.
-        common = struct.pack("<5H3LH", 45, 0, 0, 0, 0x21, zlib.crc32(content), shown, shown, len(encoded))
-        header = b"PK\3\4" + common + struct.pack("<H", len(in_header)) + encoded + in_header
-        # Length of the extra field, comment, disk, kind, permissions (rw for the owner), place of the header.
-        place = struct.pack("<4HLL", len(in_entry), 0, 0, 0, 0o600 << 16, ELSEWHERE if far else start)
-        self._directory += b"PK\1\2\x2d\3" + common + place + encoded + in_entry
-        self._file.write(header)
-        self._file.write(content)
-        self._members += 1
-        self._size += len(header) + size
-
-    def close(self) -> None:
-        with self._file:
-            self._file.write(self._directory)
-            members, size, start = self._members, len(self._directory), self._size
-            if members > MOST_MEMBERS or size > LARGEST or start > LARGEST:
-                self._file.write(
-                    struct.pack("<4sQHHLLQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, members, members, size, start)
-                )
-                self._file.write(struct.pack("<4sLQL", b"PK\6\7", 0, start + size, 1))
-                members, size, start = 0xFFFF, ELSEWHERE, ELSEWHERE
-            self._file.write(struct.pack("<4s4HLLH", b"PK\5\6", 0, 0, members, members, size, start, 0))
-
-
-def _zip64(numbers: bytes) -> bytes:
-    """The extra field for numbers of eight bytes; nothing if there are none."""
-    return struct.pack("<HH", 1, len(numbers)) + numbers if numbers else b""
-
-
-# HDF5 on disks that may become full
-
-
-class NewHdf5:
-    """An HDF5 file being written.
-
-    The HDF5 library crashes when it cannot write, so it never sees errors of the disk; `check` and `close` raise them.
-    """
-
-    def __init__(self, path: Path) -> None:
-        import h5py
-
-        self._disk = _Disk(path)
-        self.file = h5py.File(self._disk, "w")
-
-    def check(self) -> None:
-        if self._disk.error is not None:
-            raise self._disk.error
-
-    def close(self) -> None:
-        try:
-            self.file.close()
-        except (OSError, RuntimeError) as problem:
-            self._disk.error = self._disk.error or OSError(str(problem).split("\n")[0])
-        self._disk.close()
-        self.check()
-
-    def __enter__(self) -> Any:
-        return self.file
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class _Disk(io.RawIOBase):
-    """A file that remembers the first error of a write and pretends to accept everything after it."""
-
-    def __init__(self, path: Path) -> None:
-        self._raw = path.open("w+b", buffering=0)
-        self.error: OSError | None = None
-
-    def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
-        try:
-            while self.error is None and data:
-                data = memoryview(data).cast("B")[self._raw.write(data) :]
-        except OSError as problem:
-            self.error = problem
-        return size
-
-    def truncate(self, size: int | None = None) -> int:
-        try:
-            return self._raw.truncate(size)
-        except OSError as problem:
-            self.error = self.error or problem
-            return size or 0
-
-    def readinto(self, buffer: Any) -> int:
-        found = self._raw.readinto(buffer) or 0
-        if self.error is not None:  # what was not written is read as zeros
-            memoryview(buffer).cast("B")[found:] = bytes(memoryview(buffer).nbytes - found)
-            return memoryview(buffer).nbytes
-        return found
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._raw.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._raw.tell()
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True

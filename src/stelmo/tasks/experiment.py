@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from stelmo.embed.cached import Cached
+from stelmo.embed.elmo import Cached
 from stelmo.embed.model import Model
 from stelmo.jobs.precompute import precompute
 from stelmo.store.runs import Run

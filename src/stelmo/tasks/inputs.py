@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from stelmo.config import Placement
 from stelmo.embed.elmo import Elmo
 from stelmo.model.mix import ScalarMix
+from stelmo.settings import Placement
 from stelmo.store import static
 from stelmo.train.word2vec import TRAINED, WIDTH, train_vectors
 

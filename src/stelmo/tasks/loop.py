@@ -16,8 +16,7 @@ from typing import NamedTuple, TypeVar
 import torch
 
 from stelmo.errors import OutputError
-from stelmo.interrupts import stop_asked
-from stelmo.progress import ProgressCallback
+from stelmo.progress import ProgressCallback, stop_asked
 from stelmo.store import runs
 from stelmo.store.runs import Run
 from stelmo.tasks.task import E, P, Splits, Task, TaskNetwork

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from stelmo import overrides
-from stelmo.config import ElmoSettings, Settings, TaskSettings, parse
-from stelmo.embed.cached import Cached
-from stelmo.embed.elmo import Elmo
+from stelmo.config import Settings, parse
+from stelmo.embed.elmo import Cached, Elmo
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
 from stelmo.model.mix import LayerNorm
+from stelmo.settings import ElmoSettings, TaskSettings, parse_assignments
 from stelmo.tasks.inputs import NONE, RANDOM, StaticTable, WordReader, places
 from stelmo.tasks.table import named
 from stelmo.tasks.task import AnyTask, Inventory, TaskNetwork
@@ -52,7 +51,7 @@ def configure(
     if not 0 < fraction <= 1:
         raise ConfigError(f"--fraction {fraction}: expected a share of the training examples, above 0 and at most 1")
     size = task.size(preset).model_dump()
-    changes = overrides.parse(assignments)
+    changes = parse_assignments(assignments)
     changed_size, changed_elmo = changes.pop("size", {}), changes.pop("elmo", {})
     if not isinstance(changed_size, dict):
         raise ConfigError(f"--set size={changed_size}: expected one setting of the size, such as size.hidden=50")

@@ -8,9 +8,9 @@ from typing import Generic
 import torch
 from torch import Tensor, nn
 
-from stelmo.config import TaskSettings
 from stelmo.embed.elmo import Elmo
 from stelmo.errors import ModelError
+from stelmo.settings import TaskSettings
 from stelmo.store.runs import Checkpoint
 from stelmo.tasks.task import E, P, TaskNetwork
 

@@ -6,7 +6,7 @@
  259, 260    begin, end of word
  261         no character here (padding of a short word)
 
-"Characters" are bytes: a word in Cyrillic spends two ids a letter, one in Devanagari three.
+"Characters" are bytes: a Cyrillic letter takes two ids, a Devanagari letter three.
 """
 
 from collections.abc import Sequence

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
-from stelmo.config import ReadSettings
 from stelmo.errors import DataError
+from stelmo.settings import ReadSettings
 
 
 def display(path: Path | str) -> str:
@@ -127,7 +127,7 @@ class LineReader:
         )
 
 
-_WINDOW = 1 << 31  # what `zstd --long=31` needs, the most there is
+_WINDOW = 1 << 31  # the largest, needed by `zstd --long=31`
 
 
 class _Codec(NamedTuple):
@@ -142,7 +142,7 @@ def _codec(first: bytes) -> _Codec | None:
         return _Codec("gzip", lambda: zlib.decompressobj(wbits=31), zlib.error)
     if first.startswith(b"\xfd7zXZ\x00"):
         return _Codec("xz", lambda: lzma.LZMADecompressor(format=lzma.FORMAT_XZ), lzma.LZMAError)
-    if first.startswith(b"\x28\xb5\x2f\xfd") or first[1:4] == b"\x2a\x4d\x18":  # a frame, or one to be skipped
+    if first.startswith(b"\x28\xb5\x2f\xfd") or first[1:4] == b"\x2a\x4d\x18":  # a frame, or a skippable frame
         import zstandard  # here, because few files need it
 
         return _Codec(
@@ -173,7 +173,7 @@ def _decompress(blocks: Iterator[bytes], codec: _Codec) -> Iterator[bytes]:
 
 
 def _next_member(rest: bytes, blocks: Iterator[bytes]) -> bytes:
-    """What follows a member, past the zeros some writers pad with."""
+    """What follows a member, after the zeros that some writers add as padding."""
     while not (stripped := rest.lstrip(b"\x00")):
         rest = next(blocks, b"")
         if not rest:

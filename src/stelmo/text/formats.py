@@ -1,10 +1,11 @@
 """Lines of a named format → sentences of tokens. Knows no compression and no tokenisation rules.
 
-text     a paragraph a line, as people write it
-tokens   a sentence a line, tokens between white space; a blank line is an empty sentence
+text     raw text, one paragraph per line
+tokens   one sentence per line, tokens separated by white space; a blank line is an empty sentence
 conllu   Universal Dependencies; the syntactic words
-columns  a token a line in tabs or spaces, a blank line after each sentence (CoNLL-2000, 2003, 2012, BIO files)
-jsonl    a JSON value a line: {"tokens": [...]}, {"text": "..."}, [...] or "..."
+columns  one token per line, tabs or spaces between columns, a blank line after each sentence (CoNLL-2000, 2003, 2012,
+         BIO files)
+jsonl    one JSON value per line: {"tokens": [...]}, {"text": "..."}, [...] or "..."
 """
 
 import json
@@ -137,7 +138,7 @@ def _columns(reader: LineReader, source: str, column: int) -> Iterator[Sentence]
 
 
 def _is_comment(row: _Row) -> bool:
-    """Only asked before the first word of a sentence: further down, "# NN O" is the word "#"."""
+    """Checked only before the first word of a sentence: further down, "# NN O" is the word "#"."""
     return (row[1].startswith("# ") and "\t" not in row[1]) or _is_document_mark(row)
 
 
@@ -175,7 +176,7 @@ def _json_sentences(line: str, where: str, tokenizer: Tokenizer) -> list[list[st
         case {"text": str(value)} | list(value) | str(value):
             return of_value(value, where, tokenizer)
         case dict(value):
-            found = f"an object with {_keys(value)}"
+            found = f"an object with the keys {_short(sorted(value))}" if value else "an object with no keys"
         case value:
             found = f"the value {_short(value)}"
     raise DataError(f'{where}: {found}; expected {{"tokens": [...]}}, {{"text": "..."}}, an array or a string')
@@ -208,11 +209,7 @@ def _strings(value: Any, where: str) -> list[str]:
 
 
 def _described(value: object) -> str:
-    return "nothing is there" if value is None else f"{type(value).__name__} {value!r:.40}"
-
-
-def _keys(value: dict[str, Any]) -> str:
-    return f"the keys {_short(sorted(value))}" if value else "no keys"
+    return "no value" if value is None else f"{type(value).__name__} {value!r:.40}"
 
 
 def _short(value: Any) -> str:

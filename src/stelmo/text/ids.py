@@ -1,23 +1,93 @@
 """Words → the ids that a model's input layer reads. The only file that knows which kind of model reads which ids.
 
-U words. A model that reads bytes gets (U, C) character ids; one that reads word ids gets (U,); one that reads code
-points gets (U, K): the number of the word, the ids of its characters, or both, as its configuration says.
+U words. A model that reads bytes gets (U, C) character ids, from `chars`; one that reads word ids gets (U,); one that
+reads code points (ELMoForManyLangs) gets (U, K): the number of the word, the ids of its characters, or both, as its
+configuration says. The characters of a word are a row of `width` ids, looked up by name in the model's own alphabet:
+
+  <eow>  its code points, at most width − 2; unknown ones are <oov>  <bow>  <pad> …
+  <eow>  <bos> or <eos>                                              <bow>  <pad> …
+
+The markers are the wrong way round on purpose: the published models were trained that way. A longer word is cut before
+anything else, so its number is that of the cut word. Case and Unicode form are not changed.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stelmo.config import CodePointInput, ModelConfig, WordInput
 from stelmo.errors import ModelError
-from stelmo.text import chars, codepoints
-from stelmo.text.codepoints import Alphabet
+from stelmo.text import chars
 from stelmo.text.vocabulary import Vocabulary
 
 Ids = NDArray[np.int64]
 WordIds = Callable[[Sequence[str]], Ids]
+
+_BEGIN_SENTENCE, _END_SENTENCE, _UNKNOWN = "<bos>", "<eos>", "<oov>"
+_NO_CHARACTER, _BEGIN_WORD, _END_WORD = "<pad>", "<bow>", "<eow>"
+ALPHABET_MARKERS = (_BEGIN_SENTENCE, _END_SENTENCE, _UNKNOWN, _NO_CHARACTER, _BEGIN_WORD, _END_WORD)
+WORD_MARKERS = (_BEGIN_SENTENCE, _END_SENTENCE, _UNKNOWN)
+# Sentences are wrapped in the markers of the byte models; here they have other names.
+_OUR_NAMES = {chars.BEGIN_SENTENCE: _BEGIN_SENTENCE, chars.END_SENTENCE: _END_SENTENCE}
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """Symbols by id, as the character table numbers them: single code points and six markers."""
+
+    symbols: tuple[str, ...]
+    name: str = field(default="alphabet", compare=False)
+
+    def __post_init__(self) -> None:
+        refuse_flaws(self.symbols, ALPHABET_MARKERS, self.name)
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def encode(self, word: str, width: int) -> list[int]:
+        """The row of one word, not longer than width − 2 unless it is a sentence marker."""
+        ids, unknown = self._ids, self._ids[_UNKNOWN]
+        if word in (_BEGIN_SENTENCE, _END_SENTENCE):
+            inside = [ids[word]]
+        else:
+            inside = [ids.get(character, unknown) for character in word]
+        padding = [ids[_NO_CHARACTER]] * (width - 2 - len(inside))
+        return [ids[_END_WORD], *inside, ids[_BEGIN_WORD], *padding]
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {symbol: number for number, symbol in enumerate(self.symbols)}
+
+
+def encode_code_points(
+    words: Sequence[str], vocabulary: Vocabulary | None, alphabet: Alphabet | None, width: int = 50
+) -> NDArray[np.int64]:
+    """Words → (U, K): the number in the vocabulary, then the `width` ids of the alphabet, each where it is given."""
+    cut = [_OUR_NAMES.get(word) or word[: width - 2] for word in words]
+    columns = []
+    if vocabulary is not None:
+        unknown = vocabulary.require(_UNKNOWN)
+        numbers = [vocabulary.id(word) if word in vocabulary else unknown for word in cut]
+        columns.append(np.array(numbers, np.int64).reshape(-1, 1))
+    if alphabet is not None:
+        rows = [alphabet.encode(word, width) for word in cut]
+        columns.append(np.array(rows, np.int64).reshape(len(cut), width))
+    return np.concatenate(columns, 1)
+
+
+def refuse_flaws(symbols: Sequence[str], markers: Sequence[str], where: str) -> None:
+    """Refuse a table that has a symbol twice, or lacks a marker."""
+    found: set[str] = set()
+    for number, symbol in enumerate(symbols):
+        if symbol in found:
+            raise ModelError(f"{where}: {symbol!r} occurs twice, the second time as {number}; each has one id")
+        found.add(symbol)
+    missing = [marker for marker in markers if marker not in found]
+    if missing:
+        raise ModelError(f"{where}: no {', '.join(missing)}; the table has {', '.join(markers)}")
 
 
 def word_ids(config: ModelConfig, vocabulary: Vocabulary | None, alphabet: Alphabet | None = None) -> WordIds:
@@ -26,7 +96,7 @@ def word_ids(config: ModelConfig, vocabulary: Vocabulary | None, alphabet: Alpha
     if isinstance(reads, CodePointInput):
         words = vocabulary if reads.word_table is not None else None
         symbols = alphabet if reads.convolution is not None else None
-        return partial(codepoints.encode_words, vocabulary=words, alphabet=symbols, width=reads.max_characters)
+        return partial(encode_code_points, vocabulary=words, alphabet=symbols, width=reads.max_characters)
     if not isinstance(reads, WordInput):
         return partial(chars.encode_words, width=reads.max_characters)
     if vocabulary is None:

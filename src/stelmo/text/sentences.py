@@ -1,6 +1,6 @@
 """Raw text → sentences, as spans of characters. Knows no files and no ids.
 
-The rules of the languages are those of `sentencex`; a language it does not know gets its general ones. A blank line
+The rules are those of `sentencex`; a language that it does not know gets its general rules. A blank line
 always ends a sentence; a single line break ends one only where the punctuation says so.
 """
 
@@ -30,7 +30,10 @@ def split(text: str, language: str = "en") -> list[Span]:
 
 def tokenize_text(text: str, language: str = "en", contractions: str = "ptb") -> list[list[Token]]:
     """The tokens of each sentence of a text, with offsets into the whole text."""
-    return [_shift(tokens.tokenize(text[a:b], language, contractions), a) for a, b in split(text, language)]
+    return [
+        [Token(word, a + start, a + end) for word, start, end in tokens.tokenize(text[a:b], language, contractions)]
+        for a, b in split(text, language)
+    ]
 
 
 def tokenize(text: str, language: str = "en", contractions: str = "ptb") -> list[list[str]]:
@@ -68,7 +71,7 @@ def _boundaries(paragraph: str, language: str) -> list[int]:
         begins = [start + begin for begin in _piece_boundaries(paragraph[start:end], language)]
         if end == len(paragraph):
             return found + begins
-        # The last quarter is split again together with what follows it: there, the end of the piece misleads.
+        # The last quarter is split again together with what follows: boundaries near the end of a piece are unreliable.
         certain = max(2, bisect_left(begins, end - (end - start) // 4))
         found += begins[: certain - 1]
         if certain <= len(begins):
@@ -90,14 +93,10 @@ _STAND_INS = regex.compile(r"(?P<surrogate>\p{Cs})|[^\S\t-\r ]")
 
 
 def _plain(text: str) -> str:
-    """The text with stand-ins for what sentencex cannot take, of the same length."""
+    """The text with replacements of the same length for what sentencex cannot read."""
     return text if text.isascii() else str(_STAND_INS.sub(lambda match: "x" if match["surrogate"] else " ", text))
 
 
 def _strip(text: str, start: int, end: int) -> Span:
     piece = text[start:end]
     return Span(start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip()))
-
-
-def _shift(sentence: list[Token], offset: int) -> list[Token]:
-    return [Token(text, start + offset, end + offset) for text, start, end in sentence]

@@ -1,8 +1,8 @@
 """One raw sentence → tokens with character offsets. Knows no files, no sentence boundaries, no ids.
 
 A token is a slice of the sentence: nothing is normalised, and only white space (what `str.split` drops) is lost.
-All rules are pieces of one alternation, tried in order at each place; the last piece takes whatever is left, so no
-character can fall through. Every piece is linear: what it scans and gives up again is bounded, or never scanned twice.
+All rules are parts of one alternation, tried in order at each position; the last one matches any character, so none is
+lost. Every rule takes linear time: what it scans before it fails is bounded, or is never scanned again.
 """
 
 from functools import lru_cache
@@ -40,7 +40,7 @@ def _primary(language: str) -> str:
     return language.replace("_", "-").split("-")[0].lower()
 
 
-# Characters. The ranges written out first are redundant; they save most text the lookup of properties.
+# Characters. The ranges written out first are redundant; for most text they avoid the slower lookup of properties.
 
 _SPACE = r"[\s\x1c-\x1f]"  # what str.isspace says: a token holding \x1c would break when read back with str.split
 _MARK = r"[[\u0300-\U0010ffff]&&[\p{M}\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]]"  # stays with its base
@@ -112,7 +112,7 @@ _COMMON_ABBREVIATIONS = "Mr Mrs Dr Prof St Jr etc"
 # Addresses, tags and pictures
 
 _ADDRESS = rf"(?:[!-~--[<>\"()]]|{_IN_WORD}|\([^\s()<>\"]{{0,200}}+\))*"
-_TAIL = rf"{_ADDRESS}(?<=[\p{{L}}\p{{N}}\p{{M}}/#=&_~$%+)-])"  # a final stop or comma is the sentence's
+_TAIL = rf"{_ADDRESS}(?<=[\p{{L}}\p{{N}}\p{{M}}/#=&_~$%+)-])"  # a final stop or comma belongs to the sentence
 _URL = rf"(?i:(?:https?|ftps?|file)://|mailto:|www\.(?=\p{{L}})){_TAIL}"
 _EMAIL = r"[\p{L}\p{N}][\p{L}\p{N}_.+-]{0,63}@[\p{L}\p{N}-]{1,63}+(?:\.[\p{L}\p{N}-]{1,63}+)++"
 _DOTTED = (  # example.com/path, report.pdf

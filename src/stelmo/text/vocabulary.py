@@ -58,7 +58,7 @@ class Vocabulary:
         seen: set[str] = set()
         for number, word in enumerate(self.words, 1):
             if word in seen:
-                raise DataError(f"{self.name}:{number}: {word!r} is there twice; each word has one line")
+                raise DataError(f"{self.name}:{number}: {word!r} occurs twice; each word has one line")
             seen.add(word)
 
 

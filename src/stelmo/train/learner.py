@@ -15,13 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stelmo.config import ModelConfig, TrainSettings
+from stelmo.config import ModelConfig
 from stelmo.corpus.windows import Sentences, Streams
 from stelmo.errors import ConfigError
-from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
-from stelmo.model.state import State
+from stelmo.model.bilm import BiLM, Softmax, State
 from stelmo.ops.losses import RowGradient, merge
+from stelmo.settings import TrainSettings
 from stelmo.train.batches import Batches
 from stelmo.train.optimizers import Optimizer
 from stelmo.train.sampling import Negatives, negatives

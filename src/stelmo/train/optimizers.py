@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from stelmo.config import TrainSettings
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.ops.losses import RowGradient
+from stelmo.settings import TrainSettings
 
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8

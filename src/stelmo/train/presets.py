@@ -10,22 +10,19 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from stelmo import overrides
 from stelmo.config import (
-    BUDGETS,
     CharInput,
     CodePointInput,
     GatedCnnConfig,
     LstmConfig,
     ModelConfig,
-    TrainSettings,
     TransformerConfig,
-    VectorSettings,
     WordInput,
     parse,
 )
 from stelmo.corpus.folder import Corpus
 from stelmo.errors import ConfigError, DataError
+from stelmo.settings import BUDGETS, TrainSettings, VectorSettings, parse_assignments, read_toml
 from stelmo.train.start import Start
 from stelmo.train.warm_start import WarmStart, read_vectors
 
@@ -171,8 +168,8 @@ def _refuse_input(model: ModelConfig, corpus: Corpus) -> None:
 def overridden(values: Layer, file: Path | None = None, words: Iterable[str] = ()) -> dict[str, Any]:
     """By the settings of the file, then by the assignments."""
     if file is not None:
-        values = _over(dict(values), overrides.read_toml(file), str(file))
-    return _over(dict(values), overrides.parse(words), "--set")
+        values = _over(dict(values), read_toml(file), str(file))
+    return _over(dict(values), parse_assignments(words), "--set")
 
 
 def _over(values: dict[str, Any], new: Layer, where: str) -> dict[str, Any]:

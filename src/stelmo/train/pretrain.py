@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from stelmo.config import seconds
 from stelmo.corpus.folder import Corpus
 from stelmo.corpus.windows import Sentences
 from stelmo.engine.plain import warm_state
 from stelmo.errors import ConfigError, OutputError
 from stelmo.formats import models
-from stelmo.interrupts import stop_asked
-from stelmo.progress import NoProgress
+from stelmo.progress import NoProgress, stop_asked
+from stelmo.settings import seconds
 from stelmo.store import runs
 from stelmo.store.folder import FORMAT
 from stelmo.store.runs import Run

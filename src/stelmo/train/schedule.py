@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from stelmo.config import TrainSettings, seconds
+from stelmo.settings import TrainSettings, seconds
 
 
 @dataclass(frozen=True)

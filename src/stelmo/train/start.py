@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from stelmo.config import ModelConfig, TrainSettings
+from stelmo.config import ModelConfig
 from stelmo.corpus.folder import Corpus
 from stelmo.corpus.windows import BEGIN, END
-from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
-from stelmo.text.codepoints import Alphabet
+from stelmo.model.bilm import BiLM, Softmax
+from stelmo.settings import TrainSettings
+from stelmo.text.ids import Alphabet
 
 
 class Start(NamedTuple):

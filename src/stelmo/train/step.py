@@ -16,12 +16,8 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import Module, Parameter, functional
 
-from stelmo.model.bilm import BiLM, ProjectedLstm
-from stelmo.model.gated_cnn import GatedCnn
-from stelmo.model.softmax import Softmax
-from stelmo.model.stack import with_residual
-from stelmo.model.state import State
-from stelmo.model.transformer import Drop, Transformer, keep
+from stelmo.model.bilm import BiLM, ProjectedLstm, Softmax, State, with_residual
+from stelmo.model.context import Drop, GatedCnn, Transformer, keep
 from stelmo.ops import losses, trainable
 from stelmo.ops import reference as ops
 from stelmo.ops.losses import LossGradient, RowGradient

@@ -13,12 +13,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stelmo.config import CodePointInput, ModelConfig, TrainSettings, VectorSettings, WordInput, parse
+from stelmo.config import CodePointInput, ModelConfig, WordInput, parse
 from stelmo.corpus.folder import Corpus
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.formats import models
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.progress import NoProgress
+from stelmo.settings import TrainSettings, VectorSettings
 from stelmo.store.runs import SOFTMAX, Run
 from stelmo.store.saved import SavedModel
 from stelmo.train.presets import Layer, Plan, overridden

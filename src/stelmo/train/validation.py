@@ -14,9 +14,7 @@ from torch import Tensor
 
 from stelmo.corpus.windows import Sentences, Window, held_out, whole
 from stelmo.lm.perplexity import Perplexity
-from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
-from stelmo.model.state import State
+from stelmo.model.bilm import BiLM, Softmax, State
 from stelmo.ops.losses import full_losses
 from stelmo.train.batches import Batch, Batches
 from stelmo.train.step import DIRECTIONS, outputs, side_by_side

@@ -20,17 +20,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stelmo.config import ModelConfig, TrainSettings, VectorSettings, WordInput
+from stelmo.config import ModelConfig, WordInput
 from stelmo.corpus.folder import Corpus
 from stelmo.corpus.windows import Sentences, Streams
 from stelmo.errors import ConfigError, DataError
-from stelmo.model.bilm import BiLM
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import BiLM, Softmax
 from stelmo.ops import losses
+from stelmo.settings import TrainSettings, VectorSettings
 from stelmo.store import runs, static
 from stelmo.store.runs import Run
 from stelmo.store.static import StaticVectors
-from stelmo.text.codepoints import Alphabet
+from stelmo.text.ids import Alphabet
 from stelmo.text.vocabulary import Vocabulary
 from stelmo.train.batches import Batches, word_ids
 from stelmo.train.sampling import negatives

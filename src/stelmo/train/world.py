@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from stelmo.engine.devices import available
+from stelmo.engine.planning import available
 from stelmo.errors import ConfigError, StelmoError
 
 # Rank 0 writes while the others wait; a dead machine is detected after this time, a dead process at once.

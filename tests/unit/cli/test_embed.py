@@ -347,7 +347,7 @@ def test_parquet_is_read_as_the_same_rows_in_jsonl(columns, stelmo, model, tmp_p
         ({"body": ["a"]}, "no column tokens or text; it has body"),
         ({"text": [1]}, "c.parquet:1: int 1; expected text"),
         ({"tokens": [[b"a"]]}, "c.parquet:1: token 0 is"),
-        ({"text": ["a", None]}, "c.parquet:2: nothing is there; expected text"),
+        ({"text": ["a", None]}, "c.parquet:2: no value; expected text"),
     ],
 )
 def test_a_table_without_text_is_refused(columns, said, stelmo, model, tmp_path):

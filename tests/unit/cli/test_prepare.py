@@ -49,7 +49,7 @@ def test_the_same_command_again_does_nothing_and_says_so(text, monkeypatch, caps
         (("a.txt", "--to", "corpus", "--from", "pdf"), "format"),
         (("a.txt", "--to", "corpus", "--heldout", 1.5), "whole number"),
         (("a.txt", "--to", "corpus", "--vocabulary", "a.txt", "--size", 9), "given or counted"),
-        (("a.txt", "--to", "corpus", "--vocabulary", "a.txt"), "a.txt:3: 'Stocks fell.' is there twice"),
+        (("a.txt", "--to", "corpus", "--vocabulary", "a.txt"), "a.txt:3: 'Stocks fell.' occurs twice"),
         (("a.txt", "--to", "a.txt"), "a.txt exists and is not a corpus"),
     ],
 )

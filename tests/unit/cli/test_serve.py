@@ -8,10 +8,10 @@ import tiny
 from starlette.testclient import TestClient
 
 from stelmo.cli.serve import serve
-from stelmo.config import ServeSettings
 from stelmo.errors import ConfigError, DataError
 from stelmo.explore import index as indices
 from stelmo.serve import service
+from stelmo.settings import ServeSettings
 from stelmo.store.runs import LearnedMix, write_mixes
 
 TOKEN = "0123456789abcdef"

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from stelmo.cli.info import describe
-from stelmo.config import PrepareSettings
 from stelmo.corpus import folder as shards
 from stelmo.corpus.prepare import prepare
 from stelmo.errors import DataError
+from stelmo.settings import PrepareSettings
 
 TEXT = "the bank of the river\nthe river\nüber <UNK> bank\nthe 日本 bank\n"
 
@@ -140,7 +140,7 @@ def test_a_corpus_is_described_in_lines(folder):
     [
         ("<S>\n</S>\nthe\n", "no line <UNK>"),
         ("<s>\n</S>\n<UNK>\n", "no line <S>"),
-        ("<S>\n</S>\n<UNK>\nthe\nbank\nthe\n", r"v\.txt:6: 'the' is there twice"),
+        ("<S>\n</S>\n<UNK>\nthe\nbank\nthe\n", r"v\.txt:6: 'the' occurs twice"),
         ("", "no line <S>"),
     ],
 )

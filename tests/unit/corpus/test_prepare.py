@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stelmo.config import PrepareSettings
 from stelmo.corpus import assemble, chunks, counts, inputs
 from stelmo.corpus import folder as shards
 from stelmo.corpus import prepare as module
 from stelmo.corpus.prepare import prepare
 from stelmo.corpus.windows import Sentences
 from stelmo.errors import DataError, OutputError
+from stelmo.settings import PrepareSettings
 from stelmo.store import atomic
 from stelmo.text.sentences import tokenize
 

@@ -8,9 +8,9 @@ import pytest
 import tiny
 
 import stelmo
-from stelmo.config import LoadSettings
 from stelmo.embed.load import LoadOptions
 from stelmo.errors import ConfigError, ModelError
+from stelmo.settings import LoadSettings
 
 KEYWORDS = {
     name: parameter
@@ -47,8 +47,7 @@ def test_an_unknown_keyword_argument_is_refused():
         stelmo.load(colour="red")
 
 
-def test_pretrained_names_work_on_a_folder(tmp_path):
-    model = tiny.model()
+def test_pretrained_names_work_on_a_folder(model, tmp_path):
     model.save_pretrained(tmp_path / "m")
     again = stelmo.Model.from_pretrained(tmp_path / "m", precision="float64")
     np.testing.assert_allclose(again.embed([["bank"]])[0], model.embed([["bank"]])[0], atol=1e-5)

@@ -6,9 +6,9 @@ import tiny
 import torch
 
 import stelmo
-from stelmo.config import LoadSettings
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, ModelError
+from stelmo.settings import LoadSettings
 from stelmo.store import folder
 
 SENTENCES = [["The", "bank", "."], [], ["a"], ["the", "river", "bank", "."], ["The", "bank", "."]]
@@ -21,8 +21,7 @@ def test_vectors_come_in_input_order_with_duplicates_and_empty_sentences():
     np.testing.assert_allclose(vectors[0], vectors[4], atol=1e-6)
 
 
-def test_a_layer_is_what_layers_has_at_its_place():
-    model = tiny.model()
+def test_a_layer_is_what_layers_has_at_its_place(model):
     layers = model.layers(SENTENCES)
     for number in range(3):
         for chosen, all_of_it in zip(model.embed(SENTENCES, layer=number), layers, strict=True):
@@ -31,15 +30,13 @@ def test_a_layer_is_what_layers_has_at_its_place():
     np.testing.assert_allclose(model.embed(SENTENCES)[3], layers[3].mean(0), atol=1e-6)
 
 
-def test_layer_0_is_the_token_layer_twice():
-    model = tiny.model()
+def test_layer_0_is_the_token_layer_twice(model):
     token_layer = model.embed([["bank", "river"]], layer=0)[0]
     np.testing.assert_array_equal(token_layer[:, :6], token_layer[:, 6:])
     np.testing.assert_allclose(token_layer[:, :6], model.token_vectors(["bank", "river"]), rtol=1e-5)
 
 
-def test_a_sentence_vector_is_the_mean_over_its_own_tokens_alone():
-    model = tiny.model()
+def test_a_sentence_vector_is_the_mean_over_its_own_tokens_alone(model):
     vectors = model.embed(SENTENCES)
     found = model.sentence_vectors(SENTENCES)
     assert found.shape == (5, 12)
@@ -47,8 +44,7 @@ def test_a_sentence_vector_is_the_mean_over_its_own_tokens_alone():
     np.testing.assert_array_equal(found[1], 0)
 
 
-def test_nothing_in_is_nothing_out():
-    model = tiny.model()
+def test_nothing_in_is_nothing_out(model):
     assert model.embed([]) == []
     assert model.sentence_vectors([]).shape == (0, 12)
     assert model.carry([])[0] == []
@@ -75,8 +71,7 @@ def test_threads_are_honoured():
         torch.set_num_threads(before)
 
 
-def test_very_long_words_and_sentences_work():
-    model = tiny.model()
+def test_very_long_words_and_sentences_work(model):
     long_word, long_sentence = model.embed([["x" * 200_000], ["bank"] * 5_000])
     assert long_word.shape == (1, 12)
     assert long_sentence.shape == (5_000, 12)

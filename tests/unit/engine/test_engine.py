@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from shared import loaded
 
 import stelmo
-from stelmo.config import LoadSettings
 from stelmo.embed.model import Model
 from stelmo.engine.plain import Plain
-from stelmo.model.state import State
+from stelmo.model.bilm import State
+from stelmo.settings import LoadSettings
 
 OPTIONS = oracle.options()
 ARRAYS = oracle.random_weights(OPTIONS)
@@ -139,8 +139,7 @@ def test_fresh_and_warm_differ_and_unasked_only_a_model_with_its_own_warm_state_
 
 
 @pytest.mark.parametrize("format", ["stelmo", "bilm"])
-def test_every_format_is_loaded_with_the_state_it_brings(format, tmp_path):
-    model = tiny.model()
+def test_every_format_is_loaded_with_the_state_it_brings(model, format, tmp_path):
     model.save(tmp_path / "own", format=format)
     own = stelmo.load(tmp_path / "own")
     assert own.settings.state == ("warm" if format == "stelmo" else "fresh")  # bilm's layout stores no state
@@ -336,8 +335,7 @@ def test_markers_are_there_only_where_they_are_asked_for():
 
 
 @pytest.mark.parametrize("first", ["embed", "log_probs"])
-def test_the_warm_state_may_start_a_network_that_is_trained(first):
-    model = tiny.model()
+def test_the_warm_state_may_start_a_network_that_is_trained(model, first):
     getattr(model, first)([["bank"]])
     assert not model.start_state("warm").h.is_inference()
 

@@ -1,4 +1,4 @@
-"""A memory budget is kept by the plan and by real processes, or refused; every sentence is in exactly one batch."""
+"""Devices and precisions are checked; a memory budget is kept or refused; every sentence is in exactly one batch."""
 
 import subprocess
 import sys
@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 import tiny
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stelmo.config import CharInput, LoadSettings, LstmConfig, ModelConfig
+from stelmo.config import CharInput, LstmConfig, ModelConfig
 from stelmo.engine import planning
+from stelmo.engine.planning import available
 from stelmo.errors import ConfigError
+from stelmo.settings import LoadSettings
 
 FULL = ModelConfig(
     input=CharInput(embedding=16, filters=((1, 32), (7, 2016)), highways=2), lstm=LstmConfig(cells=4096, projection=512)
@@ -135,3 +138,52 @@ def test_in_order_keeps_the_order_in_full_batches_but_the_last(count, rows):
     assert flat(groups) == list(range(count))
     assert all(len(group) == rows for group in groups[:-1])
     assert all(1 <= len(group) <= rows for group in groups[-1:])
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta-physics"])
+def test_a_device_that_is_not_there_is_refused(device):
+    with pytest.raises(ConfigError, match=f"device: {device!r} is not available here .*; cpu always is"):
+        tiny.model(device=device)
+
+
+def test_a_card_number_is_for_a_gpu_without_one():
+    assert available("cpu", card=3) == torch.device("cpu")
+    with pytest.raises(ConfigError, match="device: 'cuda:99'"):
+        available("cuda:99", card=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"precision": "bfloat16"}, "precision: bfloat16 requires a GPU"),
+        ({"precision": "int8", "device": "meta"}, "int8 runs only on the CPU, not on meta"),
+    ],
+)
+def test_a_precision_that_does_not_fit_the_device_is_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        tiny.model(**settings)
+
+
+token_lists = st.lists(st.lists(st.just("a"), max_size=9), max_size=30)
+
+
+@given(token_lists, st.integers(1, 20), st.integers(1, 4))
+def test_blocks_concatenate_to_the_sentences(found, tokens, multiple):
+    blocks = list(planning.by_tokens(found, tokens, len, multiple))
+    assert [sentence for block in blocks for sentence in block] == found
+    assert all(len(block) % multiple == 0 for block in blocks[:-1])
+
+
+@given(token_lists, st.integers(1, 20))
+def test_a_block_is_full_but_has_no_more_tokens_than_allowed(found, tokens):
+    blocks = list(planning.by_tokens(found, tokens, len))
+    for block, following in pairwise(blocks):
+        assert sum(map(len, block)) <= tokens or len(block) == 1
+        assert sum(len(sentence) + 1 for sentence in block) + len(following[0]) > tokens
+
+
+def test_a_full_block_does_not_wait_for_the_next_sentence():
+    read = []
+    stream = (read.append(number) or ["a", "b", "c"] for number in range(10))
+    next(planning.by_tokens(stream, 7, len))
+    assert read == [0, 1]

@@ -23,10 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from stelmo.config import LoadSettings
 from stelmo.embed.model import Model
 from stelmo.errors import ModelError
-from stelmo.formats import allennlp, bilm
+from stelmo.formats import allennlp, bilm, models
+from stelmo.settings import LoadSettings
 from stelmo.store.saved import SavedModel
 
 OPTIONS = oracle.options(highways=2)
@@ -381,6 +381,23 @@ def outcome(path: Path, raw: bytes) -> SavedModel | None:
         return allennlp.read(path)
     except ModelError:
         return None
+
+
+@pytest.mark.parametrize("name", ["model.tar.gz", "model.tgz", "weights.th", "state.pt"])
+def test_an_empty_file_is_said_to_be_empty(tmp_path, name):
+    path = tmp_path / name
+    path.touch()
+    with pytest.raises(ModelError) as refused:
+        models.read(path)
+    assert str(refused.value) == f"{path}: the file is empty; expected an AllenNLP archive or state, copy it again"
+
+
+def test_empty_weights_of_an_unpacked_archive_are_said_to_be_empty(tmp_path):
+    folder = tmp_path / "unpacked"
+    folder.mkdir()
+    (folder / "weights.th").touch()
+    with pytest.raises(ModelError, match=r"weights\.th: the file is empty; expected tensors that torch\.save wrote"):
+        models.read(folder)
 
 
 @pytest.mark.parametrize("pack", [archived, saved_state])

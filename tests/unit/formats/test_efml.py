@@ -14,14 +14,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stelmo.config import CharInput, CodePointInput, LoadSettings, LstmConfig, ModelConfig, WordInput
+from stelmo.config import CharInput, CodePointInput, LstmConfig, ModelConfig, WordInput
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, ModelError
 from stelmo.formats import efml
 from stelmo.model.bilm import BiLM
+from stelmo.settings import LoadSettings
 from stelmo.store import folder
 from stelmo.store.saved import SavedModel
-from stelmo.text.codepoints import Alphabet
+from stelmo.text.ids import Alphabet
 from stelmo.text.vocabulary import Vocabulary
 
 KINDS = {"both": (4, 3), "words": (4, 0), "characters": (0, 3)}
@@ -361,9 +362,9 @@ def test_an_architecture_that_does_not_fit_is_refused(tmp_path, changes, why):
         ("word.dic", "a\t٣\n".encode(), "the id is"),
         ("word.dic", b"a\t" + b"9" * 5000, "the id is"),
         ("word.dic", b"", "word_table.rows|no symbol"),
-        ("char.dic", b"a\t0\na\t1\n", "'a' is there twice"),
+        ("char.dic", b"a\t0\na\t1\n", "'a' occurs twice"),
         ("char.dic", b"a\t0\n", "no <bos>, <eos>"),
-        ("encoder.pkl", b"", "encoder.pkl: not a state dict"),
+        ("encoder.pkl", b"", "encoder.pkl: the file is empty"),
     ],
 )
 def test_a_file_that_is_not_what_it_should_be_is_refused(tmp_path, name, data, why):

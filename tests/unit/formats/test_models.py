@@ -173,8 +173,7 @@ def test_files_in_other_places_can_be_named(tmp_path):
     assert found.vocabulary is not None
 
 
-def test_token_embeddings_replace_the_characters(tmp_path):
-    model = tiny.model()
+def test_token_embeddings_replace_the_characters(model, tmp_path):
     model.save(tmp_path / "m", format="bilm", token_embeddings=True)
     cached = load(tmp_path / "m", token_embeddings=tmp_path / "m" / "token_embeddings.hdf5")
     for ours, theirs in zip(cached.layers([["the", "river"]]), model.layers([["the", "river"]], "fresh"), strict=True):
@@ -477,8 +476,7 @@ def test_what_is_no_model_is_refused(make, message, tmp_path):
         load(tmp_path / "x")
 
 
-def test_saving_over_a_model_asks_first(tmp_path):
-    model = tiny.model()
+def test_saving_over_a_model_asks_first(model, tmp_path):
     model.save(tmp_path / "m")
     with pytest.raises(OutputError, match="exists"):
         model.save(tmp_path / "m")

@@ -16,10 +16,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stelmo.config import LoadSettings
 from stelmo.embed.model import Model
 from stelmo.errors import ModelError, StelmoError
 from stelmo.formats import bilm, nlpl
+from stelmo.settings import LoadSettings
 from stelmo.store.saved import SavedModel
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "naïve", "日本", "\u2028"]
@@ -176,7 +176,7 @@ def test_any_sentence_gives_the_oracles_numbers(model, tokens):
         (MEMBERS | {"options.json": b"[" * 100_000}, "options.json: not JSON"),
         (MEMBERS | {"model.hdf5": WEIGHTS[:900]}, "a.zip: model.hdf5: damaged"),
         (MEMBERS | {"vocab.txt": b"a\n\xff\n"}, "a.zip: vocab.txt:2: not UTF-8"),
-        (MEMBERS | {"vocab.txt": b"a\na\n"}, "a.zip: vocab.txt:2: 'a' is there twice"),
+        (MEMBERS | {"vocab.txt": b"a\na\n"}, "a.zip: vocab.txt:2: 'a' occurs twice"),
         (MEMBERS | {"vocab.txt.gz": gzip.compress(LINES)[:-9]}, "a.zip: vocab.txt.gz: a damaged"),
         (MEMBERS | {"../model.hdf5": WEIGHTS}, "points outside"),
     ],

@@ -4,7 +4,9 @@ import copy
 import importlib
 import json
 import re
+import shutil
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 transformers = pytest.importorskip(
     "transformers", reason="transformers is not installed; pip install 'stelmo[huggingface]'"
 )
+from huggingface_hub import HfApi  # noqa: E402
 from transformers import AutoConfig, AutoModel  # noqa: E402
 
 from stelmo.integrations.huggingface import StelmoConfig, StelmoModel, StelmoTokenizer  # noqa: E402
@@ -151,9 +154,19 @@ def test_a_text_is_one_row_and_the_tokenizer_comes_back(tmp_path):
     assert StelmoTokenizer.from_pretrained(tmp_path / "m", language="de").max_characters == 50
 
 
-def test_the_hub_is_one_call_away():
-    assert callable(StelmoModel.push_to_hub)
-    assert callable(StelmoConfig.push_to_hub)
+def test_what_is_pushed_to_the_hub_is_a_folder_that_loads(ours, tmp_path, monkeypatch):
+    def keep(api, repo_id, operations, **_):
+        assert repo_id == "someone/elmo"
+        for operation in operations:
+            shutil.copy(operation.path_or_fileobj, tmp_path / operation.path_in_repo)
+
+    monkeypatch.setattr(HfApi, "create_repo", lambda api, repo_id, **_: types.SimpleNamespace(repo_id=repo_id))
+    monkeypatch.setattr(HfApi, "create_commit", keep)
+    card = types.SimpleNamespace(save=lambda path: Path(path).write_text("# ELMo"))
+    monkeypatch.setattr("transformers.utils.hub.create_and_tag_model_card", lambda *_, **__: card)
+    StelmoModel.of(ours).push_to_hub("someone/elmo")
+    found = AutoModel.from_pretrained(tmp_path)(sentences=SENTENCES, output_hidden_states=True)
+    assert_equal_to_ours(found, ours)
 
 
 @pytest.mark.parametrize(

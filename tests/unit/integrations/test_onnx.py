@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import tiny
 
-from stelmo.config import CharInput, CodePointConvolution, CodePointInput, LoadSettings, LstmConfig, ModelConfig
+from stelmo.config import CharInput, CodePointConvolution, CodePointInput, LstmConfig, ModelConfig
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, OutputError
 from stelmo.integrations import onnx as exporting
+from stelmo.settings import LoadSettings
 from stelmo.store.saved import SavedModel
 from stelmo.text import chars
-from stelmo.text.codepoints import Alphabet
+from stelmo.text.ids import Alphabet
 
 pytest.importorskip("onnx", reason="onnx is not installed; pip install 'stelmo[onnx]'")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed; pip install 'stelmo[onnx]'")

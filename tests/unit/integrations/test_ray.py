@@ -19,10 +19,10 @@ import pytest
 import tiny
 
 import stelmo
-from stelmo.config import OutputSettings
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.integrations import ray as on_ray
 from stelmo.jobs import blocks, run, shared_folder
+from stelmo.settings import OutputSettings
 from stelmo.text.formats import Sentence
 
 DOCS = Path(__file__).parents[3] / "docs" / "integrations" / "ray.md"
@@ -113,7 +113,7 @@ def test_the_documented_snippet_keeps_order_and_documents_without_tokens_are_no_
         ([{"body": "a"}], None, "no column tokens or text; it has body"),
         ([{"body": "a"}], "title", "no column title; it has body"),
         ([{"text": 5}], None, "row 1, column text: int 5; expected text"),
-        ([{"text": "fine"}, {"text": None}], None, "row 2, column text: nothing is there"),
+        ([{"text": "fine"}, {"text": None}], None, "row 2, column text: no value"),
     ],
 )
 def test_a_column_that_is_absent_or_not_text_is_named_before_any_work(ray, rows, column, said, model, tmp_path):

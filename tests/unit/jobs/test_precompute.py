@@ -51,8 +51,7 @@ def counting(model):
 # Numbers
 
 
-def test_no_block_depends_on_words_remembered_from_another(tmp_path):
-    model = tiny.model()
+def test_no_block_depends_on_words_remembered_from_another(model, tmp_path):
     precompute(tmp_path / "warm", model=model)
     remembered = tiny.counting_words(model)
     precompute(tmp_path / "c", [[*sentence, "more"] for sentence in SENTENCES], model)
@@ -224,16 +223,14 @@ def test_another_model_is_refused_and_the_folder_stays(tmp_path):
     assert_layers_of(precompute(tmp_path / "c"), SENTENCES)
 
 
-def test_a_model_that_learned_since_is_another(tmp_path):
-    model = tiny.model()
+def test_a_model_that_learned_since_is_another(model, tmp_path):
     precompute(tmp_path / "c", model=model)
     model.bilm.lstm_forward[0].kernel.add_(1e-3)
     with pytest.raises(stelmo.OutputError, match="another model"):
         precompute(tmp_path / "c", model=model)
 
 
-def test_a_model_warmed_up_anew_is_refused(tmp_path):
-    model = tiny.model()
+def test_a_model_warmed_up_anew_is_refused(model, tmp_path):
     precompute(tmp_path / "c", model=model)
     model.warm_up([["a", "text", "of", "another", "kind"]])
     with pytest.raises(stelmo.OutputError, match="another warm state"):

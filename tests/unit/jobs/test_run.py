@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 import tiny
 
-from stelmo.config import OutputSettings
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.jobs import run
+from stelmo.settings import OutputSettings
 from stelmo.text.formats import Sentence
 
 LINES = ["The bank .", "", "a/b river", "The bank .", "über 日本 bank"] * 5

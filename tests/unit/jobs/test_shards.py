@@ -8,10 +8,10 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stelmo.config import OutputSettings
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.jobs import run, shards
 from stelmo.jobs.shards import Shard
+from stelmo.settings import OutputSettings
 from stelmo.text.formats import Sentence
 
 LINES = ["The bank .", "", "a/b river", "The bank .", "über 日本 bank"] * 5

@@ -7,19 +7,14 @@ import pyarrow.parquet as pq
 import pytest
 import tiny
 
-from stelmo.config import OutputSettings
 from stelmo.errors import DataError, ModelError, OutputError
 from stelmo.jobs import blocks, run, shared_folder
+from stelmo.settings import OutputSettings
 from stelmo.text.formats import Sentence
 
 LINES = ["The bank .", "", "a/b river", "The bank .", "über 日本 bank"] * 5
 SENTENCES = [Sentence(line.split(), "corpus.txt", number) for number, line in enumerate(LINES, 1)]
 SETTINGS = OutputSettings(block_tokens=12)
-
-
-@pytest.fixture
-def model():
-    return tiny.model()
 
 
 @pytest.fixture

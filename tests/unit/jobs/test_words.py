@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tiny
 
-from stelmo.config import WordSettings
 from stelmo.errors import ConfigError, DataError, ModelError, OutputError
 from stelmo.jobs import words
+from stelmo.settings import WordSettings
 from stelmo.store import static
 from stelmo.text.formats import Sentence
 
@@ -26,8 +26,7 @@ def means(model, layer):
 
 
 @pytest.mark.parametrize("layer", ["mean", "top", 0, 1])
-def test_a_words_vector_is_the_mean_over_its_places(tmp_path, layer):
-    model = tiny.model()
+def test_a_words_vector_is_the_mean_over_its_places(model, tmp_path, layer):
     done = words.write_averages(model, SENTENCES, tmp_path / "w.vec", WordSettings(layer=layer))
     found = static.read(tmp_path / "w.vec")
     assert done == words.Written(words=5, width=12, unwritable=1)
@@ -36,8 +35,7 @@ def test_a_words_vector_is_the_mean_over_its_places(tmp_path, layer):
     np.testing.assert_allclose(found.vectors_VD, [expected[word] for word in found.words], rtol=1e-5, atol=1e-6)
 
 
-def test_layer_0_over_a_corpus_is_the_vocabularys_twice_over(tmp_path):
-    model = tiny.model()
+def test_layer_0_over_a_corpus_is_the_vocabularys_twice_over(model, tmp_path):
     words.write_averages(model, SENTENCES, tmp_path / "corpus.bin", WordSettings(layer=0))
     words.write_vocabulary(model, tmp_path / "vocabulary.bin")
     corpus, vocabulary = static.read(tmp_path / "corpus.bin"), static.read(tmp_path / "vocabulary.bin")

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import tiny
 from starlette.testclient import TestClient
 
-from stelmo.config import ServeSettings
 from stelmo.serve import service
 from stelmo.serve.app import app
+from stelmo.settings import ServeSettings
 
 BANK = ["the", "bank", "of", "the", "river", "."]
 LOAN = ["a", "bank", "."]

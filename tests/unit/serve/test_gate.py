@@ -11,8 +11,8 @@ from unit.serve import servers
 from unit.serve.servers import PROBLEM
 
 import stelmo
-from stelmo.config import ServeSettings
 from stelmo.serve.app import app
+from stelmo.settings import ServeSettings
 
 MODEL = tiny.model()
 TOKEN = "sixteen-letters-or-more"

@@ -10,9 +10,9 @@ from schemathesis import checks
 from schemathesis.specs.openapi import checks as specs
 from unit.serve import servers
 
-from stelmo.config import ServeSettings
 from stelmo.explore import index as indices
 from stelmo.serve.app import app
+from stelmo.settings import ServeSettings
 
 EXAMPLES = 12  # of each route
 MODEL = tiny.model()

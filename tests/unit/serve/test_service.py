@@ -15,10 +15,10 @@ import pytest
 import tiny
 from unit.serve import servers
 
-from stelmo.config import ServeSettings
 from stelmo.errors import ConfigError
 from stelmo.serve import service
 from stelmo.serve.app import app
+from stelmo.settings import ServeSettings
 from stelmo.store.runs import LearnedMix, write_mixes
 
 # Stops itself by a signal as soon as it answers.

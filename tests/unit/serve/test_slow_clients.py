@@ -21,9 +21,9 @@ import tiny
 from unit.serve import servers
 
 import stelmo
-from stelmo.config import ServeSettings
 from stelmo.serve import context
 from stelmo.serve.app import app
+from stelmo.settings import ServeSettings
 
 MODEL = tiny.model()
 HEADERS = "Host: localhost\r\nContent-Type: application/json\r\n"

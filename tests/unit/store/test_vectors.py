@@ -1,17 +1,14 @@
 """Writers of vectors: what they write is what was given, also for very many empty sentences."""
 
 import json
-import zipfile
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from stelmo.store import vectors
-from stelmo.store.vectors import NewZip, Shape
+from stelmo.store.vectors import Shape
 from stelmo.text.formats import Sentence
 
 ABOUT = {"use_sentence_keys": False, "forget_sentences": False}
@@ -23,25 +20,6 @@ def written(path: Path, sentences: list[list[str]], arrays: list[np.ndarray]) ->
         for number, (tokens, array) in enumerate(zip(sentences, arrays, strict=True)):
             writer.add(number, Sentence(tokens, "t", number + 1), array)
     return path
-
-
-LIMITS = {"usual": {}, "zip64 for everything": {"LARGEST": 3, "MOST_MEMBERS": 0}}
-
-
-@pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(contents=st.lists(st.binary(max_size=300), max_size=12))
-def test_zipfile_reads_the_zip_that_is_written(limits, contents, tmp_path, monkeypatch):
-    for name, value in limits.items():
-        monkeypatch.setattr(vectors, name, value)
-    file = NewZip(tmp_path / "members.zip")
-    for number, content in enumerate(contents):
-        file.add(f"{number}.npy", content)
-    file.close()
-    with zipfile.ZipFile(tmp_path / "members.zip") as found:
-        assert found.testzip() is None
-        assert found.namelist() == [f"{number}.npy" for number in range(len(contents))]
-        assert [found.read(name) for name in found.namelist()] == contents
 
 
 def test_npz_holds_more_members_than_the_first_zip_format_could_count(tmp_path):

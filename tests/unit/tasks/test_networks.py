@@ -10,7 +10,7 @@ from unit.tasks.squad import eight as squad
 from unit.tasks.srl import eight as srl
 from unit.tasks.sst5 import eight as sst5
 
-from stelmo.config import TaskSettings
+from stelmo.settings import TaskSettings
 from stelmo.tasks.table import TASKS
 
 MADE = {"squad": squad, "snli": snli, "srl": srl, "coref": coref, "ner": ner, "sst5": sst5}

@@ -11,8 +11,8 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stelmo.config import ReadSettings
 from stelmo.errors import DataError
+from stelmo.settings import ReadSettings
 from stelmo.text.files import LineReader
 
 COMPRESS = {

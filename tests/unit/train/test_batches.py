@@ -7,8 +7,8 @@ import tiny
 from stelmo.config import CodePointConvolution, CodePointInput, ModelConfig, WordInput, WordTable
 from stelmo.corpus.windows import Window
 from stelmo.errors import ModelError
-from stelmo.text import chars, codepoints
-from stelmo.text.codepoints import Alphabet
+from stelmo.text import chars
+from stelmo.text.ids import ALPHABET_MARKERS, WORD_MARKERS, Alphabet, encode_code_points
 from stelmo.text.vocabulary import Vocabulary
 from stelmo.train.batches import Batches, word_ids
 
@@ -62,12 +62,12 @@ def test_a_model_of_word_ids_needs_a_vocabulary():
 
 
 def test_a_model_of_code_points_reads_both():
-    alphabet = Alphabet((*codepoints.ALPHABET_MARKERS, *"thebank"))
-    vocabulary = Vocabulary((*codepoints.WORD_MARKERS, "the"))
+    alphabet = Alphabet((*ALPHABET_MARKERS, *"thebank"))
+    vocabulary = Vocabulary((*WORD_MARKERS, "the"))
     reads = CodePointInput(
         word_table=WordTable(rows=4, width=3),
         convolution=CodePointConvolution(embedding=4, filters=((2, 5),), rows=len(alphabet)),
     )
     batch = Batches(word_ids(ModelConfig(input=reads, lstm=tiny.LSTM), vocabulary, alphabet), Types(), TARGETS)(WINDOW)
-    expected = codepoints.encode_words(["<S>", "</S>", "the", "zebra", "x" * 70], vocabulary, alphabet)
+    expected = encode_code_points(["<S>", "</S>", "the", "zebra", "x" * 70], vocabulary, alphabet)
     assert np.array_equal(batch.ids_U, expected)

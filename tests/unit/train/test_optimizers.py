@@ -4,9 +4,9 @@ import pytest
 import tiny
 import torch
 
-from stelmo.config import TrainSettings
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.ops.losses import RowGradient
+from stelmo.settings import TrainSettings
 from stelmo.train.optimizers import MOMENTUM, MUON_SIZE, Optimizer, is_lstm_matrix, orthogonalised
 
 V, P, LR = 12, 3, 0.05

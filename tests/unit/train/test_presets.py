@@ -2,8 +2,9 @@
 
 import pytest
 
-from stelmo.config import GatedCnnConfig, TrainSettings, WordInput, parse
+from stelmo.config import GatedCnnConfig, WordInput, parse
 from stelmo.errors import ConfigError
+from stelmo.settings import TrainSettings
 from stelmo.store.saved import empty_bilm
 from stelmo.train.presets import PRESETS, plan
 

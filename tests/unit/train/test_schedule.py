@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from stelmo.config import TrainSettings
+from stelmo.settings import TrainSettings
 from stelmo.train.schedule import VALIDATIONS, schedule
 
 

@@ -5,8 +5,7 @@ import tiny
 import torch
 
 from stelmo.config import CharInput, CodePointConvolution, CodePointInput, LstmConfig, ModelConfig, WordInput, WordTable
-from stelmo.model.softmax import Softmax
-from stelmo.model.state import State
+from stelmo.model.bilm import Softmax, State
 from stelmo.ops import reference as ops
 from stelmo.text import chars
 from stelmo.train.batches import Batch

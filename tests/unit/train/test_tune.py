@@ -8,7 +8,7 @@ import pytest
 import tiny
 import torch
 
-from stelmo.config import CodePointConvolution, CodePointInput, ModelConfig, PrepareSettings, WordTable
+from stelmo.config import CodePointConvolution, CodePointInput, ModelConfig, WordTable
 from stelmo.corpus import folder as shards
 from stelmo.corpus.prepare import prepare
 from stelmo.corpus.windows import Sentences
@@ -17,8 +17,8 @@ from stelmo.errors import ConfigError, DataError, ModelError, OutputError
 from stelmo.formats import models
 from stelmo.lm.perplexity import perplexity
 from stelmo.progress import NoProgress
-from stelmo.text import codepoints
-from stelmo.text.codepoints import Alphabet
+from stelmo.settings import PrepareSettings
+from stelmo.text.ids import ALPHABET_MARKERS, WORD_MARKERS, Alphabet
 from stelmo.text.vocabulary import Vocabulary
 from stelmo.train import pretrain as pretraining
 from stelmo.train import tune as tuning
@@ -201,7 +201,7 @@ def test_a_vocabulary_of_the_same_words_in_another_order_is_another(saved, corpu
         tuned(dataclasses.replace(saved, vocabulary=turned), corpus, tmp_path / "run")
 
 
-CODE_POINTS = Alphabet((*codepoints.ALPHABET_MARKERS, "w", *"0123456789"))
+CODE_POINTS = Alphabet((*ALPHABET_MARKERS, "w", *"0123456789"))
 
 
 def code_points(**tables):
@@ -217,7 +217,7 @@ def test_a_model_of_code_points_is_tuned_with_its_alphabet(corpus, tmp_path):
 
 
 def test_a_model_with_other_markers_in_its_word_table_is_refused(corpus, tmp_path):
-    words = Vocabulary((*codepoints.WORD_MARKERS, "w1"))
+    words = Vocabulary((*WORD_MARKERS, "w1"))
     config = code_points(word_table=WordTable(rows=len(words), width=3))
     model = tiny.saved(config, read_softmax=None, vocabulary=words, alphabet=CODE_POINTS)
     with pytest.raises(ModelError, match="ELMoForManyLangs"):

@@ -7,13 +7,13 @@ import pytest
 import tiny
 import torch
 
-from stelmo.config import LoadSettings
 from stelmo.corpus import folder as shards
 from stelmo.corpus.windows import BEGIN, END, Sentences
 from stelmo.embed.model import Model
 from stelmo.lm.perplexity import perplexity
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.ops import reference as ops
+from stelmo.settings import LoadSettings
 from stelmo.store.saved import SavedModel
 from stelmo.text import chars
 from stelmo.train.batches import Batches, word_ids

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from stelmo.config import VectorSettings
 from stelmo.corpus import folder as corpora_on_disk
 from stelmo.corpus.windows import Sentences
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.model.bilm import BiLM
+from stelmo.settings import VectorSettings
 from stelmo.store import static
 from stelmo.store.runs import Run
 from stelmo.text.vocabulary import UNKNOWN

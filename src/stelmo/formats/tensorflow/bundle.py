@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stelmo.errors import ModelError
-from stelmo.formats.tensorflow.crc import crc32c, masked
-from stelmo.formats.tensorflow.index import COPY_AGAIN, KINDS, Entry, RefusedError, read_index
+from stelmo.formats.tensorflow.index import COPY_AGAIN, KINDS, Entry, RefusedError, crc32c, masked, read_index
 
 _MOST_INDEX_BYTES = 1 << 20  # a biLM has about a hundred names, 4 kB in total
 
@@ -112,7 +111,7 @@ class Bundle:
 
 
 def _shards(prefix: Path, count: int) -> Iterator[Path]:
-    """Stops at the first missing file, so an absurd count costs nothing."""
+    """Stops at the first missing file, so that a wrong, huge count takes no time."""
     for i in range(count):
         shard = Path(f"{prefix}.data-{i:05d}-of-{count:05d}")
         _length(shard)

@@ -18,7 +18,7 @@ from stelmo.config import ModelConfig, WordInput
 from stelmo.errors import ModelError
 from stelmo.formats import bilm
 from stelmo.formats.tensorflow.bundle import Bundle, latest_checkpoint, open_bundle
-from stelmo.model.softmax import Softmax
+from stelmo.model.bilm import Softmax
 from stelmo.store.saved import SavedModel, filled_bilm, filled_softmax
 from stelmo.text.vocabulary import Vocabulary, read_vocabulary
 

@@ -1,7 +1,7 @@
-"""Members of a zip or tar.gz from anywhere → private temporary files, or a refusal. Knows no model format.
+"""Members of an untrusted zip or tar.gz → private temporary files, or a refusal. Knows no model format.
 
-No file gets a name chosen by an archive, no link is followed, and nothing is unpacked that becomes far larger than its
-packed bytes. Deflate reaches 1032 : 1 on zeros; the weights of a model hardly shrink at all.
+No file gets a name from the archive, no link is followed, and nothing is unpacked that would become far larger than
+its packed bytes. Deflate reaches 1032 : 1 on zeros; the weights of a model hardly shrink at all.
 """
 
 import gzip
@@ -198,7 +198,7 @@ class _BoundedGzip(gzip.GzipFile):
         return data
 
 
-# both
+# Both
 
 
 def _add(files: dict[str, Path], name: str, stream: IO[bytes], folder: Path, path: Path) -> None:

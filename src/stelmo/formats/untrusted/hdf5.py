@@ -1,4 +1,4 @@
-"""An HDF5 file from anywhere → arrays of the expected shape, or a refusal. Does not know what a dataset means."""
+"""An untrusted HDF5 file → arrays of the expected shape, or a refusal. Does not know what a dataset means."""
 
 import math
 import zlib
@@ -34,7 +34,8 @@ def opened(path: Path) -> Iterator[Any]:
         with h5py.File(path, "r") as file:
             yield file
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError, zlib.error) as problem:
-        raise ModelError(f"{path}: damaged or truncated HDF5 ({_first_line(problem)}); copy it again") from None
+        reason = str(problem).split("\n")[0].strip("'\"")
+        raise ModelError(f"{path}: damaged or truncated HDF5 ({reason}); copy it again") from None
 
 
 def read(file: Any, name: str, expected: tuple[int | None, ...]) -> NDArray[Any]:
@@ -133,7 +134,3 @@ def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
 
 def _written(shape: tuple[int | None, ...]) -> str:
     return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
-
-
-def _first_line(problem: Exception) -> str:
-    return str(problem).split("\n")[0].strip("'\"")

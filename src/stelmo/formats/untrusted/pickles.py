@@ -1,9 +1,9 @@
-"""A pickle of torch.save → its tensors by name, or a refusal. Runs nothing in it; does not know what a tensor means.
+"""A pickle written by torch.save → its tensors by name, or a refusal. Runs no code of the pickle.
 
 Two containers are read: the zip archive (torch 1.6 and later) and the older sequence of pickles and raw numbers.
 A file is refused before memory is allocated. First its instructions are checked: only those that a state dict needs, in
-a limited number, with limited numbers and without nested keys. Then the pickle is followed without creating a tensor:
-every name must be one that a state dict needs, and every number it refers to must be in the file. At last torch loads
+a limited number, with limited integers and without nested keys. Then the pickle is followed without creating a tensor:
+every name must be one that a state dict needs, and every number it refers to must be in the file. Finally torch loads
 it with weights_only. A zip has checksums, which are compared; the older container has none.
 """
 
@@ -55,6 +55,8 @@ def read_state(path: Path) -> dict[str, Tensor]:
     """The tensors of a state dict; dicts inside it give dotted names. Anything else is refused."""
     if not path.is_file():
         raise ModelError(f"{path}: no such file")
+    if not path.stat().st_size:
+        raise ModelError(f"{path}: the file is empty; expected tensors that torch.save wrote, copy it again")
     try:
         with path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("error")  # the standard library warns about text that only occurs in damaged files
@@ -166,7 +168,7 @@ class _Parameter:
 def _ordered_dict(items: Any = ()) -> OrderedDict[str, Any]:
     """Python 2 gives the items here, Python 3 adds them later."""
     if type(items) not in (list, tuple) or any(type(item) not in (list, tuple) or len(item) != 2 for item in items):
-        raise TypeError("an OrderedDict of something else than pairs")
+        raise TypeError("an OrderedDict of items that are not pairs")
     if any(type(key) is not str for key, _ in items):
         raise TypeError("a name is not a string; tensors have names")
     return OrderedDict(items)
@@ -192,7 +194,7 @@ def _unpickled(data: Any) -> tuple[Any, dict[str, _Storage]]:
 
 
 def _check_instructions(data: Any) -> None:
-    """Refuse what would take memory or time without end when it is followed.
+    """Refuse what would take unlimited memory or time when it is followed.
 
     The stack holds the number of nodes of each value, 0 for text. A tuple of two references to a tuple of two
     references to … has exponentially many nodes, and hashing visits all of them. Lists and dicts cannot be hashed and
@@ -282,7 +284,7 @@ def _refuse_tricks(members: list[zipfile.ZipInfo], size: int) -> None:
     if len({member.filename.lower() for member in members}) != len(members):
         raise ValueError("the archive has a member twice")
     if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-        raise ValueError("the archive is compressed; torch.save stores")
+        raise ValueError("the archive is compressed; torch.save does not compress")
     if sum(member.file_size for member in members) > size:
         raise ValueError("the members are larger than the file")
 

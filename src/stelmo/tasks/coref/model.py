@@ -17,7 +17,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from stelmo.config import Positive, Settings, Share
+from stelmo.config import Positive, Settings
+from stelmo.settings import Share
 from stelmo.tasks.coref import mentions
 from stelmo.tasks.coref.data import Example, Prediction, Span
 from stelmo.tasks.inputs import WordReader, append_elmo

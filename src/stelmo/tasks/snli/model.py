@@ -10,8 +10,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from stelmo.config import Positive, Settings, Share
+from stelmo.config import Positive, Settings
 from stelmo.model.mix import Dropout
+from stelmo.settings import Share
 from stelmo.tasks.inputs import WordReader, append_elmo
 from stelmo.tasks.layers import BiRnn, VariationalDropout, feed_forward, masked_max, masked_mean, masked_softmax
 from stelmo.tasks.snli.data import LABELS, Example, Prediction

@@ -10,7 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from stelmo.config import Positive, Settings, Share
+from stelmo.config import Positive, Settings
+from stelmo.settings import Share
 from stelmo.tasks.inputs import Inputs, WordReader, append_elmo
 from stelmo.tasks.layers import BiRnn, CharCnn, Trilinear, VariationalDropout, characters_of, masked_softmax
 from stelmo.tasks.squad.data import Example, Prediction

@@ -11,7 +11,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from stelmo.config import Positive, Settings, Share
+from stelmo.config import Positive, Settings
+from stelmo.settings import Share
 from stelmo.tasks import crf
 from stelmo.tasks.inputs import WordReader, append_elmo
 from stelmo.tasks.srl.data import Example, Prediction

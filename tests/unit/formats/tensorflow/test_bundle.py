@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from stelmo.errors import ModelError
-from stelmo.formats.tensorflow import crc as checksums
+from stelmo.formats.tensorflow import index as checksums
 from stelmo.formats.tensorflow import index as tensorindex
 from stelmo.formats.tensorflow.bundle import Bundle, latest_checkpoint, open_bundle
 

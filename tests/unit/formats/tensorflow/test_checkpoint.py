@@ -13,12 +13,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stelmo.config import LoadSettings
 from stelmo.embed.model import Model
 from stelmo.engine import plain as engine
 from stelmo.errors import ModelError, StelmoError
 from stelmo.formats.tensorflow import checkpoint
-from stelmo.formats.tensorflow.crc import crc32c
+from stelmo.formats.tensorflow.index import crc32c
+from stelmo.settings import LoadSettings
 from stelmo.store.saved import SavedModel
 from stelmo.text.ids import word_ids
 

@@ -283,10 +283,17 @@ def test_only_dicts_of_tensors_are_states(tmp_path, zipped, state, why):
     refused(saved(tmp_path / "state.pkl", state, zipped), why)
 
 
-@pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"\x80\x02", b"text\n", bytes(1000), b"\x89HDF\r\n\x1a\n"])
+@pytest.mark.parametrize("data", [b"PK\x03\x04", b"\x80\x02", b"text\n", bytes(1000), b"\x89HDF\r\n\x1a\n"])
 def test_other_files_are_refused(tmp_path, data):
     (tmp_path / "state.pkl").write_bytes(data)
     refused(tmp_path / "state.pkl", "state.pkl: not a state dict that can be trusted")
+
+
+def test_an_empty_file_is_said_to_be_empty(tmp_path):
+    (tmp_path / "state.pkl").touch()
+    refused(
+        tmp_path / "state.pkl", r"state\.pkl: the file is empty; expected tensors that torch\.save wrote, copy it again"
+    )
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path):
@@ -306,7 +313,7 @@ def test_an_archive_of_another_kind_is_refused(tmp_path):
 @CONTAINERS
 def test_a_file_cut_anywhere_is_refused(tmp_path, zipped):
     data = saved(tmp_path / "state.pkl", state_dict(), zipped).read_bytes()
-    for length in range(0, len(data), 7):
+    for length in range(1, len(data), 7):
         (tmp_path / "state.pkl").write_bytes(data[:length])
         refused(tmp_path / "state.pkl", "can be trusted")
 

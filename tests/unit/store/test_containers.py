@@ -1,4 +1,4 @@
-"""Arrays of our own files: read back as written, and one sentence for whatever is damaged."""
+"""Files of arrays: read back as written, and one sentence for whatever is damaged."""
 
 import io
 import random
@@ -6,9 +6,11 @@ import zipfile
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from stelmo.errors import DataError
-from stelmo.store import arrays
+from stelmo.store import containers
 
 FIELDS = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([], np.int64), "c": np.float64(2.5)}
 
@@ -20,19 +22,19 @@ def saved(path, save=np.savez, **fields):
 
 def test_arrays_are_read_back(tmp_path):
     path = saved(tmp_path / "a.npz")
-    found = arrays.read_npz(path, "again")
+    found = containers.read_npz(path, "again")
     assert found.keys() == FIELDS.keys()
     for name, array in FIELDS.items():
         np.testing.assert_array_equal(found[name], array)
         assert found[name].dtype == array.dtype
         assert found[name].flags.writeable
-    assert arrays.read_npz(path, "again", ("b",)).keys() == {"b"}
+    assert containers.read_npz(path, "again", ("b",)).keys() == {"b"}
 
 
 def outcome(path):
     """What is wrong, or the arrays."""
     try:
-        return arrays.read_npz(path, "make it again")
+        return containers.read_npz(path, "make it again")
     except DataError as problem:
         return str(problem)
 
@@ -57,27 +59,46 @@ def test_an_array_larger_than_its_file_is_refused_before_memory_is_taken(tmp_pat
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("a.npy", header.getvalue())
     with pytest.raises(DataError, match=r"a\.npz: cannot be read"):
-        arrays.read_npz(tmp_path / "a.npz", "again")
+        containers.read_npz(tmp_path / "a.npz", "again")
 
 
 def test_compressed_members_are_refused(tmp_path):
     path = saved(tmp_path / "a.npz", np.savez_compressed, a=np.zeros(1 << 20))
     with pytest.raises(DataError, match="compressed members"):
-        arrays.read_npz(path, "again")
+        containers.read_npz(path, "again")
 
 
 def test_a_missing_name_and_a_missing_file_are_refused(tmp_path):
     path = saved(tmp_path / "a.npz")
     with pytest.raises(DataError, match="'d'"):
-        arrays.read_npz(path, "again", ("d",))
+        containers.read_npz(path, "again", ("d",))
     with pytest.raises(DataError, match="No such file"):
-        arrays.read_npz(tmp_path / "b.npz", "again")
+        containers.read_npz(tmp_path / "b.npz", "again")
 
 
 def test_a_mapped_array_is_the_one_written_and_a_broken_header_is_refused(tmp_path):
     path = tmp_path / "a.npy"
     np.save(path, FIELDS["a"])
-    np.testing.assert_array_equal(arrays.map_npy(path, "again"), FIELDS["a"])
+    np.testing.assert_array_equal(containers.map_npy(path, "again"), FIELDS["a"])
     path.write_bytes(path.read_bytes().replace(b"'descr'", b"'descr["))
     with pytest.raises(DataError, match=r"a\.npy: cannot be read .*; again"):
-        arrays.map_npy(path, "again")
+        containers.map_npy(path, "again")
+
+
+LIMITS = {"usual": {}, "zip64 for everything": {"LARGEST": 3, "MOST_MEMBERS": 0}}
+
+
+@pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(contents=st.lists(st.binary(max_size=300), max_size=12))
+def test_zipfile_reads_the_zip_that_is_written(limits, contents, tmp_path, monkeypatch):
+    for name, value in limits.items():
+        monkeypatch.setattr(containers, name, value)
+    file = containers.NewZip(tmp_path / "members.zip")
+    for number, content in enumerate(contents):
+        file.add(f"{number}.npy", content)
+    file.close()
+    with zipfile.ZipFile(tmp_path / "members.zip") as found:
+        assert found.testzip() is None
+        assert found.namelist() == [f"{number}.npy" for number in range(len(contents))]
+        assert [found.read(name) for name in found.namelist()] == contents

@@ -1,4 +1,4 @@
-"""The Transformer's positions, initial values and gradients. Its layers are compared in tests/golden."""
+"""The encoders without a state: positions, initial values and gradients. Their layers are compared in tests/golden."""
 
 import math
 
@@ -6,13 +6,13 @@ import pytest
 import tiny
 import torch
 
-from stelmo.config import TransformerConfig
-from stelmo.model.transformer import Transformer, position_rows
+from stelmo.config import GatedCnnConfig, TransformerConfig
+from stelmo.model.context import GatedCnn, Transformer, position_rows
 from stelmo.ops import reference as ops
 from stelmo.ops.runs import Runs
 
 
-def module(config=tiny.TRANSFORMER, dtype=torch.float64):
+def transformer(config=tiny.TRANSFORMER, dtype=torch.float64):
     made = Transformer(config)
     made.reset(torch.Generator().manual_seed(0))
     return made.to(dtype)
@@ -27,7 +27,7 @@ def test_positions_are_sines_and_cosines():
 
 
 def test_a_sentence_longer_than_the_table_continues_it():
-    short, long = module(), module(tiny.TRANSFORMER.model_copy(update={"positions": 40}))
+    short, long = transformer(), transformer(tiny.TRANSFORMER.model_copy(update={"positions": 40}))
     long.load_state_dict({**short.state_dict(), "positions": position_rows(0, 40, 6)})
     short.positions.copy_(position_rows(0, 12, 6))
     x_ND, runs = torch.randn(30, 6, dtype=torch.float64), Runs([30])
@@ -35,8 +35,8 @@ def test_a_sentence_longer_than_the_table_continues_it():
         torch.testing.assert_close(found, right)
 
 
-def test_initial_values():
-    made = module(TransformerConfig(width=64, hidden=128, layers=2))
+def test_initial_values_of_a_transformer():
+    made = transformer(TransformerConfig(width=64, hidden=128, layers=2))
     layer = made.forward_stack.layers[0]
     for matrix in (*layer.attention_in.weight.chunk(3), layer.attention_out.weight, layer.hidden_in.weight):
         bound = math.sqrt(6 / sum(matrix.shape))
@@ -47,8 +47,8 @@ def test_initial_values():
 
 
 @pytest.mark.parametrize("direction", [0, 1])
-def test_gradients_of_every_parameter(direction):
-    made = module()
+def test_gradients_of_every_parameter_of_a_transformer(direction):
+    made = transformer()
     names, parameters = zip(*made.stacks[direction].named_parameters(), strict=True)
     x_ND, runs = torch.randn(5, 6, dtype=torch.float64, requires_grad=True), Runs([3, 2])
 
@@ -60,9 +60,9 @@ def test_gradients_of_every_parameter(direction):
 
 
 def test_without_gradients_long_inputs_are_computed_in_parts(monkeypatch):
-    made, x_ND = module(), torch.randn(50, 6, dtype=torch.float64)
+    made, x_ND = transformer(), torch.randn(50, 6, dtype=torch.float64)
     expected = made(0, x_ND, Runs([50]))[-1].detach()
-    monkeypatch.setattr("stelmo.model.transformer.WORDS_TOGETHER", 7)
+    monkeypatch.setattr("stelmo.model.context.WORDS_TOGETHER", 7)
     with torch.no_grad():
         torch.testing.assert_close(made(0, x_ND, Runs([50]))[-1], expected)
 
@@ -74,3 +74,39 @@ def test_the_norm_adds_epsilon_to_the_deviation_and_takes_equal_numbers():
     torch.testing.assert_close(y.detach(), torch.tensor([[-2 / 1.5, 4 / 1.5 + 1], [0.0, 1.0]]).double())
     y.sum().backward()
     assert bool(x.grad.isfinite().all())
+
+
+def gated_cnn(config=tiny.GATED_CNN):
+    made = GatedCnn(config)
+    made.reset(torch.Generator().manual_seed(0))
+    return made.double()
+
+
+def test_initial_values_of_a_gated_cnn():
+    conv = gated_cnn(GatedCnnConfig(width=64, blocks=[[(4, 64)]])).forward_stack[0].convolutions[0]
+    assert conv.direction.std().item() == pytest.approx((4 / (4 * 64)) ** 0.5, rel=0.05)
+    torch.testing.assert_close(conv.taps(), conv.direction)
+    assert not conv.bias.any()
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+def test_gradients_of_every_parameter_of_a_gated_cnn(direction):
+    made = gated_cnn()
+    x_ND, runs = torch.randn(7, 6, dtype=torch.float64, requires_grad=True), Runs([5, 2])
+    parameters = list(made.stacks[direction].parameters())
+
+    names = [name for name, _ in made.stacks[direction].named_parameters()]
+
+    def call(x_ND, *given):
+        outputs = []
+        for number, block in enumerate(made.stacks[direction]):
+            own = {
+                name.removeprefix(f"{number}."): value
+                for name, value in zip(names, given, strict=True)
+                if name.startswith(f"{number}.")
+            }
+            x_ND = torch.func.functional_call(block, own, (x_ND, runs, lambda x: x))
+            outputs.append(x_ND)
+        return tuple(outputs)
+
+    assert torch.autograd.gradcheck(call, (x_ND, *parameters), fast_mode=True)
