@@ -15,7 +15,7 @@ from stelmo.config import PrepareSettings
 from stelmo.corpus import chunks, counts, folder
 from stelmo.corpus.chunks import Chunk
 from stelmo.corpus.counts import Key, Ranked, WordCounts
-from stelmo.corpus.folder import InputFile, Manifest, Recipe, Repeated, Split
+from stelmo.corpus.folder import InputFile, InputSizes, Manifest, Recipe, Repeated, Size, Split
 from stelmo.errors import DataError
 from stelmo.store import atomic
 from stelmo.text.vocabulary import Vocabulary, write_vocabulary
@@ -54,6 +54,7 @@ def assemble(files: list[Path], path: Path, recipe: Recipe, given: Vocabulary | 
             skipped_markers=int(sum(map(np.sum, chunks.read_field("skipped", files)))),
             train=train,
             heldout=heldout,
+            by_input=_sizes_by_input(files, sizes_F22, len(recipe.inputs)),
             files={},
         )
         return folder.write_manifest(draft, manifest)
@@ -81,6 +82,17 @@ def _count(chunk: Chunk, bound: Key | None, words: WordCounts) -> list[list[int]
     heldout_S = counts.is_heldout(chunk, bound)
     words.add(chunk, heldout_S)
     return [[int(chosen.sum()), int(chunk.lengths[chosen].sum())] for chosen in (~heldout_S, heldout_S)]
+
+
+def _sizes_by_input(files: list[Path], sizes_F22: NDArray[np.int64], inputs: int) -> tuple[InputSizes, ...]:
+    """An input without sentences has no chunk, but has its place."""
+    sizes_I22 = np.zeros((inputs, 2, 2), np.int64)
+    sources_F = np.concatenate(list(chunks.read_field("source", files)))
+    np.add.at(sizes_I22, sources_F, sizes_F22)
+    return tuple(
+        InputSizes(train=Size(sentences=train[0], tokens=train[1]), heldout=Size(sentences=held[0], tokens=held[1]))
+        for train, held in sizes_I22.tolist()
+    )
 
 
 def _count_vocabulary(ranked: Ranked, recipe: Recipe) -> Vocabulary:

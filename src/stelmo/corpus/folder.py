@@ -60,9 +60,19 @@ class Repeated(Settings):
     times: int
 
 
-class Split(Settings):
+class Size(Settings):
     sentences: int
     tokens: int
+
+
+class InputSizes(Settings):
+    """What one input file contributes. Both parts of a corpus keep the order of its inputs."""
+
+    train: Size
+    heldout: Size
+
+
+class Split(Size):
     unknown: int = Field(description="tokens outside the vocabulary")
     shards: int
 
@@ -81,6 +91,9 @@ class Manifest(Settings):
     skipped_markers: int = Field(description="tokens <S> or </S> in the text, left out")
     train: Split
     heldout: Split
+    by_input: tuple[InputSizes, ...] | None = Field(
+        None, description="one for each of the inputs; earlier versions did not record it"
+    )
     files: dict[str, StoredFile]
 
     @property

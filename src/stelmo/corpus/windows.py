@@ -56,6 +56,16 @@ class Sentences:
             ends[here] = ends_S[local] + self._first_places[shard]
         return starts, ends - starts
 
+    def part(self, first: int, count: int) -> "Sentences":
+        """Some consecutive sentences, numbered from 0."""
+        shards = []
+        for begin, (types_N, ends_S) in zip(self._first_sentences, self._shards, strict=False):
+            low, high = np.clip((first - begin, first + count - begin), 0, len(ends_S)).tolist()
+            if low < high:
+                start = int(ends_S[low - 1]) if low else 0
+                shards.append((types_N[start : ends_S[high - 1]], ends_S[low:high] - start))
+        return Sentences(shards)
+
     def types(self, places: Ints) -> Ints:
         """The words at these positions, counted over all shards."""
         found = np.empty_like(places)

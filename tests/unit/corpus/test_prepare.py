@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import json
 import lzma
 import os
 import signal
@@ -208,6 +209,49 @@ def test_words_of_the_held_out_part_alone_are_types_but_not_vocabulary(tmp_path)
 def test_a_corpus_of_one_line_needs_all_of_it(tmp_path):
     with pytest.raises(DataError, match="--heldout 0"):
         made(tmp_path, "One. Two.\n", PrepareSettings())
+
+
+# The input files
+
+
+def parts_by_input(folder, part):
+    """The sentences of each input, by the manifest's counts."""
+    corpus = shards.read(folder)
+    sentences, first, found = Sentences(getattr(corpus, part)), 0, []
+    for sizes in corpus.manifest.by_input:
+        size = getattr(sizes, part)
+        own = sentences.part(first, size.sentences)
+        assert (len(own), own.tokens) == (size.sentences, size.tokens)
+        found.append([corpus.words.words(own[number]) for number in range(len(own))])
+        first += size.sentences
+    assert first == len(sentences)
+    return found
+
+
+@pytest.mark.parametrize("heldout", [0, 0.3])
+def test_the_manifest_says_which_sentences_come_from_which_input(tmp_path, small_chunks, heldout):
+    """The first word of every line names its file; one file is empty."""
+    names = ["b", "empty", "a", "c"]
+    texts = {name: "".join(f"{name} {'word ' * (n % 7)}\n" for n in range(50)) for name in names} | {"empty": "\n"}
+    files = [write(tmp_path / f"{name}.tok", text) for name, text in texts.items()]
+    prepare(files, tmp_path / "corpus", PrepareSettings(format="tokens", heldout=heldout))
+    found = {part: parts_by_input(tmp_path / "corpus", part) for part in shards.SPLITS}
+    for number, (name, text) in enumerate(texts.items()):
+        own = [sentence for part in shards.SPLITS for sentence in found[part][number]]
+        assert sorted(own) == sorted(line.split() for line in text.splitlines() if line), name
+    assert [bool(own) for own in found["heldout"]] == [heldout > 0 and name != "empty" for name in names]
+
+
+def test_a_manifest_of_an_earlier_version_is_read_and_is_the_same_corpus(tmp_path):
+    manifest = made(tmp_path, LONG_TEXT, PrepareSettings())
+    path = tmp_path / "corpus" / shards.MANIFEST
+    values = json.loads(path.read_text())
+    del values["by_input"]
+    path.write_text(json.dumps(values))
+    old = shards.read(tmp_path / "corpus")
+    assert old.manifest.by_input is None
+    assert old.fingerprint() == manifest.fingerprint()
+    assert not prepare([tmp_path / "a.txt"], tmp_path / "corpus", PrepareSettings()).made
 
 
 # The report

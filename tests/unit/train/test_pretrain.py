@@ -107,6 +107,15 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(words, corpus, tmp_path
     assert entries(tmp_path / "killed") == entries(tmp_path / "whole")
 
 
+def test_a_run_resumes_on_the_same_text_prepared_by_a_version_that_recorded_less(corpus, tmp_path):
+    chosen = settings("checkpoint_every=4")
+    older = dataclasses.replace(corpus, manifest=corpus.manifest.model_copy(update={"by_input": None}))
+    killed(chosen, older, tmp_path / "killed", 10)
+    pretrain(chosen, corpus, tmp_path / "killed")
+    pretrain(chosen, corpus, tmp_path / "whole")
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
 def test_killed_between_validation_and_checkpoint_it_repeats_the_validation(corpus, tmp_path, monkeypatch):
     chosen = settings("checkpoint_every=5")
     pretrain(chosen, corpus, tmp_path / "whole")
