@@ -174,6 +174,9 @@ def _print(model: "Model", found: Inputs, settings: OutputSettings) -> None:
 
 
 def _show(model: "Model", found: Inputs, settings: OutputSettings) -> None:
+    """A table of sentences; or of one word in several sentences; or of all words, if the sentences share none."""
+    from stelmo.embed.contrast import contrast, shared_word
+
     if settings.layer == "all":
         raise ConfigError("--layer all does not fit in a table; write it with -o FILE")
     first = list(islice(found, SHOWN + 1))
@@ -182,11 +185,13 @@ def _show(model: "Model", found: Inputs, settings: OutputSettings) -> None:
     tokens = [sentence.tokens for sentence in first[:SHOWN]]
     vectors = (model.sentence_vectors if settings.sentence_vectors else model.embed)(tokens, settings.layer)
     shown = list(zip(tokens, vectors, strict=True))
-    (table.print_sentences if settings.sentence_vectors else table.print_words)(shown)
-    word = table.shared_word(tokens, model.vocabulary.words if model.vocabulary else None)
-    if word is not None and not settings.sentence_vectors:
-        typer.echo()
-        table.print_by_layer(word, tokens, model.layers(tokens))
+    word = shared_word(tokens, model.vocabulary.words if model.vocabulary else None)
+    if settings.sentence_vectors:
+        table.print_sentences(shown)
+    elif word is None:
+        table.print_words(shown)
+    else:
+        table.print_uses(shown, contrast(word, tokens, model.layers(tokens)))
     typer.echo(
         f"{model.config.width} numbers per {settings.unit}; write them with -o FILE (.hdf5, .parquet, .npz, .jsonl)"
     )

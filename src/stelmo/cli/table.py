@@ -1,18 +1,21 @@
 """Sentences with their vectors → a small printed table."""
 
-from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+if TYPE_CHECKING:
+    from stelmo.embed.contrast import Contrast
+
 TOKENS_SHOWN = 40  # per sentence
 NUMBERS_SHOWN = 4
+PAIRS_SHOWN = 10  # half of them the most similar ones, half the least
 
 Array = NDArray[Any]
 Labelled = tuple[str, Array]  # the label of a row, and its vector
@@ -34,30 +37,43 @@ def print_words(sentences: Sequence[tuple[Sequence[str], Array]]) -> None:
     Console().print(table)
 
 
-def shared_word(sentences: Sequence[Sequence[str]], vocabulary: Sequence[str] | None) -> str | None:
-    """The word that most sentences have in common, once in each; of several the rarest (or longest). None: no word."""
-    counts = Counter(word for tokens in sentences for word, times in Counter(tokens).items() if times == 1)
-    found = [word for word, times in counts.items() if times > 1 and word.isalpha()]
-    ranks = {word: rank for rank, word in enumerate(vocabulary or ())}
-    return max(found, key=lambda word: (counts[word], ranks.get(word, len(ranks)), len(word)), default=None)
-
-
-def print_by_layer(word: str, sentences: Sequence[Sequence[str]], layers: Sequence[Array]) -> None:
-    """How similar the uses of one word are, layer by layer: layer 0 knows only the word, the others its context."""
-    uses = [
-        (number, layers[number - 1][:, tokens.index(word)])
-        for number, tokens in enumerate(sentences, 1)
-        if tokens.count(word) == 1
+def print_uses(sentences: Sequence[tuple[Sequence[str], Array]], found: "Contrast") -> None:
+    """One word in several sentences: its vector in each, and how similar these vectors are in each layer."""
+    uses = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for title in ("", f"{found.word} in", "vector"):
+        uses.add_column(Text(title))
+    for number in sorted({number for pair in found.pairs for number in pair[:2]}):
+        tokens, vectors = sentences[number]
+        shown = " ".join(tokens[:TOKENS_SHOWN])
+        uses.add_row(str(number + 1), Text(shown), _numbers(vectors[list(tokens).index(found.word)]))
+    Console().print(uses)
+    similarities = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    similarities.add_column(Text(f"similarity of {found.word}"))
+    for layer in range(len(found.pairs[0].cosines_L)):
+        similarities.add_column(f"layer {layer}" + ("" if layer else " (no context)"), justify="right")
+    rows = [
+        (f"in {first + 1} and {second + 1}", *(f"{cosine:.2f}" for cosine in cosines_L))
+        for first, second, cosines_L in found.pairs
     ]
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("cosine of")
-    for depth in range(len(uses[0][1])):
-        table.add_column(f"layer {depth}", justify="right")
-    for (left, left_LD), (right, right_LD) in combinations(uses, 2):
-        dots_L = np.einsum("ld,ld->l", left_LD, right_LD, dtype=np.float64)
-        cosines_L = dots_L / np.maximum(np.linalg.norm(left_LD, axis=1) * np.linalg.norm(right_LD, axis=1), 1e-12)
-        table.add_row(Text(f"{word} ({left}), {word} ({right})"), *(f"{cosine:.2f}" for cosine in cosines_L))
-    Console().print(table)
+    half = PAIRS_SHOWN // 2
+    for row in rows if len(rows) <= PAIRS_SHOWN else [*rows[:half], ("…",), *rows[-half:]]:
+        similarities.add_row(*row)
+    typer.echo()
+    Console().print(similarities)
+    typer.echo(_separation(found))
+
+
+def _separation(found: "Contrast") -> str:
+    (first, second, most_L), (third, fourth, least_L) = found.pairs[0], found.pairs[-1]
+    most, least = f"{most_L[found.layer]:.2f}", f"{least_L[found.layer]:.2f}"
+    if len(found.pairs) == 1:
+        return f"The two uses of {found.word} differ most in layer {found.layer} (cosine {most})."
+    if most == least:
+        return f"No layer separates the uses of {found.word}."
+    return (
+        f"Layer {found.layer} separates the uses of {found.word} most: {first + 1} and {second + 1} are the most "
+        f"similar ({most}), {third + 1} and {fourth + 1} the least ({least})."
+    )
 
 
 def print_sentences(sentences: Sequence[tuple[Sequence[str], Array]]) -> None:
@@ -71,12 +87,15 @@ def _table(kind: str, rows: Sequence[Labelled], names: Sequence[str]) -> Table:
     for title in (kind, "vector", f"most similar {kind}", "cosine"):
         table.add_column(title, justify="right" if title == "cosine" else "left")
     for (label, vector), (position, cosine) in zip(rows, _nearest([vector for _, vector in rows]), strict=True):
-        numbers = " ".join(f"{number:6.2f}" for number in vector[:NUMBERS_SHOWN])
         nearest = names[position] if position >= 0 else ""
         similarity = f"{cosine:.2f}" if position >= 0 else ""
         # Text, not str: a word in square brackets is a word, not markup.
-        table.add_row(Text(label), f"{numbers} …", Text(nearest), similarity)
+        table.add_row(Text(label), _numbers(vector), Text(nearest), similarity)
     return table
+
+
+def _numbers(vector: Array) -> str:
+    return " ".join(f"{number:6.2f}" for number in vector[:NUMBERS_SHOWN]) + " …"
 
 
 def _nearest(vectors: Sequence[Array]) -> list[tuple[int, float]]:
