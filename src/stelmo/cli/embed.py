@@ -9,9 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from stelmo.cli import old_flags, screen, table
-from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language, is_file
-from stelmo.cli.models import LOAD, BatchTokens, Device, ModelName, Overwrite, Precision, State, Threads, loaded
+from stelmo.cli import old_flags, screen, tables
+from stelmo.cli.arguments import (
+    LOAD,
+    BatchTokens,
+    Column,
+    Contractions,
+    Device,
+    From,
+    Inputs,
+    Language,
+    ModelName,
+    Overwrite,
+    Precision,
+    State,
+    Threads,
+    is_file,
+    loaded,
+)
 from stelmo.config import LoadSettings, OutputSettings, help_of, parse
 from stelmo.errors import ConfigError, DataError
 from stelmo.text.files import LineReader
@@ -187,11 +202,11 @@ def _show(model: "Model", found: Inputs, settings: OutputSettings) -> None:
     shown = list(zip(tokens, vectors, strict=True))
     word = shared_word(tokens, model.vocabulary.words if model.vocabulary else None)
     if settings.sentence_vectors:
-        table.print_sentences(shown)
+        tables.print_sentences(shown)
     elif word is None:
-        table.print_words(shown)
+        tables.print_words(shown)
     else:
-        table.print_uses(shown, contrast(word, tokens, model.layers(tokens)))
+        tables.print_uses(shown, contrast(word, tokens, model.layers(tokens)))
     typer.echo(
         f"{model.config.width} numbers per {settings.unit}; write them with -o FILE (.hdf5, .parquet, .npz, .jsonl)"
     )

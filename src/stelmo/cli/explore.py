@@ -8,8 +8,8 @@ import typer
 
 from stelmo.cli import index as indexing
 from stelmo.cli import old_flags
+from stelmo.cli.arguments import ModelName, Overwrite, loaded
 from stelmo.cli.index import opened
-from stelmo.cli.models import ModelName, Overwrite, loaded
 from stelmo.errors import ConfigError
 
 EXAMPLE = (

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stelmo.cli.models import LOAD, Device, ModelName, Precision, StartState, Threads, loaded, refuse_carry
+from stelmo.cli.arguments import LOAD, Device, ModelName, Precision, StartState, Threads, loaded, refuse_carry
 from stelmo.config import ServeSettings, choose, help_of, parse
 from stelmo.errors import ConfigError
 

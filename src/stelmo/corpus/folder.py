@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stelmo.config import PrepareSettings, Settings, parse
+from stelmo.corpus.windows import BEGIN, END
 from stelmo.errors import DataError
 from stelmo.store import atomic
 from stelmo.store.arrays import map_npy
@@ -210,6 +211,16 @@ class Corpus:
 
     def fingerprint(self) -> str:
         return self.manifest.fingerprint()
+
+
+def type_counts(corpus: Corpus) -> NDArray[np.float64]:
+    """How often each type occurs in the training part; <S> and </S> once for every sentence."""
+    types = len(corpus.targets_S)
+    counts_S = np.zeros(types)
+    for shard in corpus.train:
+        counts_S += np.bincount(shard.types_N, minlength=types)
+    counts_S[[BEGIN, END]] = corpus.manifest.train.sentences
+    return counts_S
 
 
 def read(folder: Path) -> Corpus:

@@ -1,7 +1,7 @@
-"""A model in training, one step after another, and the average of its weights. Knows no files, clock or schedule.
+"""A model in training: what it starts from, one step after another, the average of its weights. Knows no schedule.
 
 Everything random follows from (seed, step, rank), so there is no generator to store. R rows of all processes,
-n rows of the softmax in one process, m in all.
+n rows of the softmax in one process, m in all, S types, V words of the vocabulary.
 """
 
 import copy
@@ -13,24 +13,46 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
 
 from stelmo.config import ModelConfig, TrainSettings
+from stelmo.corpus.folder import Corpus
 from stelmo.corpus.windows import Sentences, Streams
 from stelmo.errors import ConfigError
 from stelmo.model.bilm import BiLM
 from stelmo.model.softmax import Softmax
 from stelmo.model.state import State
 from stelmo.ops.losses import RowGradient, merge
-from stelmo.train.batches import Batches
+from stelmo.text.codepoints import Alphabet
+from stelmo.train.batches import Batches, Negatives, negatives, sampled_words
 from stelmo.train.optimizers import Optimizer
-from stelmo.train.sampling import Negatives, negatives
-from stelmo.train.start import Start, random_softmax, sampled_words
 from stelmo.train.step import StepBuffers, StepResult, step
 from stelmo.train.world import World, local_device
 
 FP16_SCALE = 1024.0  # keeps small gradients from vanishing in half precision
 AVERAGE_EVERY = 10  # steps: neighbouring weights differ little, and a pass over all of them is not free
+
+
+class Start(NamedTuple):
+    """The weights before the first step."""
+
+    bilm: BiLM
+    softmax: Softmax
+    frozen: bool  # only the softmax is trained
+    alphabet: Alphabet | None  # of a model that reads code points
+    fingerprint: str  # a run resumes only from the start it had
+
+
+def random_softmax(words: int, config: ModelConfig, seed: int) -> Softmax:
+    softmax = Softmax(words, config.projection).requires_grad_(False)
+    softmax.reset(Generator().manual_seed(seed + 1))  # the biLM is drawn from `seed`
+    return softmax
+
+
+def log_frequencies(corpus: Corpus, counts_S: NDArray[np.float64]) -> Tensor:
+    """(V,) of the vocabulary's words, each counted once more than it occurs."""
+    counts_V = np.bincount(corpus.targets_S, counts_S, len(corpus.vocabulary)) + 1.0
+    return torch.from_numpy(np.log(counts_V / counts_V.sum()))
 
 
 class Losses(NamedTuple):

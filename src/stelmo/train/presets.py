@@ -26,7 +26,7 @@ from stelmo.config import (
 )
 from stelmo.corpus.folder import Corpus
 from stelmo.errors import ConfigError, DataError
-from stelmo.train.start import Start
+from stelmo.train.learner import Start
 from stelmo.train.warm_start import WarmStart, read_vectors
 
 Layer = Mapping[str, Any]

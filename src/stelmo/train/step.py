@@ -27,8 +27,7 @@ from stelmo.ops import reference as ops
 from stelmo.ops.losses import LossGradient, RowGradient
 from stelmo.ops.runs import Runs
 from stelmo.ops.trainable import Buffers
-from stelmo.train.batches import Batch
-from stelmo.train.sampling import Negatives
+from stelmo.train.batches import Batch, Negatives
 
 DIRECTIONS = (0, 1)  # forward, backward
 # One LSTM layer over a window: `trainable.lstm`, or the reference with the same arguments

@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stelmo.config import CodePointInput, ModelConfig, TrainSettings, VectorSettings, WordInput, parse
-from stelmo.corpus.folder import Corpus
+from stelmo.corpus.folder import Corpus, type_counts
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.formats import models
 from stelmo.model.softmax import Softmax
 from stelmo.progress import NoProgress
 from stelmo.store.runs import SOFTMAX, Run
 from stelmo.store.saved import SavedModel
+from stelmo.train.learner import Start, log_frequencies
 from stelmo.train.presets import Layer, Plan, overridden
 from stelmo.train.pretrain import Outcome, pretrain
 from stelmo.train.run_state import Best, StageReport, TrainProgress
-from stelmo.train.start import Start, log_frequencies, type_counts
 from stelmo.train.warm_start import RowLesson, WarmStart, WordVectors, read_vectors, trained_once
 from stelmo.train.world import World, join, local_device
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stelmo.config import PrepareSettings
-from stelmo.corpus import assemble, chunks, counts, inputs
+from stelmo.corpus import assemble, chunks
 from stelmo.corpus import folder as shards
 from stelmo.corpus import prepare as module
 from stelmo.corpus.prepare import prepare
@@ -53,7 +53,7 @@ def files_of(folder):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Many chunks and several shards out of little text."""
-    monkeypatch.setattr(inputs, "CHUNK_CHARACTERS", 60)
+    monkeypatch.setattr(chunks, "CHUNK_CHARACTERS", 60)
     monkeypatch.setattr(assemble, "SHARD_TOKENS", 100)
 
 
@@ -258,7 +258,7 @@ def test_a_manifest_of_an_earlier_version_is_read_and_is_the_same_corpus(tmp_pat
 
 
 def test_repeated_lines_are_counted_and_the_most_frequent_named(tmp_path, small_chunks, monkeypatch):
-    monkeypatch.setattr(counts, "_HASHES_AT_ONCE", 7)
+    monkeypatch.setattr(assemble, "_HASHES_AT_ONCE", 7)
     lines = ["once", *["See also"] * 4, "twice", *(f"number {n}" for n in range(30)), "twice"]
     manifest = made(tmp_path, "\n\n".join(lines))
     assert (manifest.lines, manifest.duplicate_lines) == (37, 4)
@@ -339,10 +339,10 @@ KILLED = """
 import sys
 from pathlib import Path
 from stelmo.config import PrepareSettings
-from stelmo.corpus import inputs
+from stelmo.corpus import chunks
 from stelmo.corpus.prepare import prepare
 if __name__ == "__main__":
-    inputs.CHUNK_CHARACTERS = 2000
+    chunks.CHUNK_CHARACTERS = 2000
     prepare([sys.argv[1]], Path(sys.argv[2]), PrepareSettings(), processes=2)
 """
 
@@ -360,7 +360,7 @@ def test_a_killed_run_goes_on_and_leaves_no_process_behind(tmp_path, monkeypatch
     while _alive(process.pid):
         assert time.monotonic() < deadline, "workers outlive their parent"
         time.sleep(0.05)
-    monkeypatch.setattr(inputs, "CHUNK_CHARACTERS", 2000)
+    monkeypatch.setattr(chunks, "CHUNK_CHARACTERS", 2000)
     for name in ("corpus", "whole"):
         prepare([text], tmp_path / name, PrepareSettings())
     assert files_of(tmp_path / "corpus") == files_of(tmp_path / "whole")

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stelmo.corpus.order import key_of, shuffled
-from stelmo.corpus.windows import BEGIN, END, Sentences, Streams, held_out, whole
+from stelmo.corpus.windows import BEGIN, END, Sentences, Streams, held_out, key_of, shuffled, whole
 from stelmo.errors import DataError
 
 quick = settings(max_examples=30, deadline=None)

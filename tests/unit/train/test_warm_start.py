@@ -7,6 +7,7 @@ import torch
 
 from stelmo.config import VectorSettings
 from stelmo.corpus import folder as corpora_on_disk
+from stelmo.corpus.folder import type_counts
 from stelmo.corpus.windows import Sentences
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.model.bilm import BiLM
@@ -15,8 +16,8 @@ from stelmo.store.runs import Run
 from stelmo.text.vocabulary import UNKNOWN
 from stelmo.train import presets
 from stelmo.train import warm_start as warming
+from stelmo.train.learner import random_softmax
 from stelmo.train.pretrain import pretrain
-from stelmo.train.start import random_softmax, type_counts
 from stelmo.train.warm_start import Lesson, WordVectors, read_vectors, warm_start
 from stelmo.train.world import World
 
