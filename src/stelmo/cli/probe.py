@@ -81,7 +81,7 @@ def probe(
     output = PRINT if as_json else output
     tables.refuse_output(output, overwrite)
     numbers = _numbers(layers)
-    sources = [*_sources(model, numbers, static, device, threads), *_transformers(transformer or ())]
+    sources = _sources(model, numbers, static or (), transformer or (), device, threads)
     _write(name, _measured(name, data, sources, options), output, overwrite)
 
 
@@ -107,18 +107,18 @@ def _numbers(layers: str | None) -> list[int] | None:
 
 
 def _sources(
-    name: str | None, layers: list[int] | None, static: Sequence[Path] | None, device: str, threads: int | None
+    name: str | None,
+    layers: list[int] | None,
+    static: Sequence[Path],
+    transformers: Sequence[Path],
+    device: str,
+    threads: int | None,
 ) -> "list[Source]":
     from stelmo.probes import embedding  # imported here, because `--help` does not need torch
 
-    controls = [embedding.read_static(path) for path in static or ()]
-    return [embedding.of_model(loaded(name, device=device, threads=threads), layers), *controls]
-
-
-def _transformers(folders: Sequence[Path]) -> "list[Source]":
-    from stelmo.probes import embedding
-
-    return [embedding.of_transformer(folder) for folder in folders]
+    controls = [embedding.read_static(path) for path in static]
+    own = embedding.of_model(loaded(name, device=device, threads=threads), layers)
+    return [own, *controls, *(embedding.of_transformer(folder) for folder in transformers)]
 
 
 def _measured(name: str, data: Path, sources: "Sequence[Source]", options: dict[str, Any]) -> "list[Row]":

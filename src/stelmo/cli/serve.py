@@ -71,7 +71,7 @@ def serve(
     secret = None if token_file is None else service.read_token(token_file)
     exposed = not service.is_loopback(host)
     if exposed and secret is None and not open_:
-        raise ConfigError(f"--host {host} can be reached by others; give --token-file, or accept anybody with --open")
+        raise ConfigError(f"--host {host} can be reached by others; give --token-file, or allow everyone with --open")
     model = loaded(name, state=state, precision=precision, device=device, threads=threads)
     made = app(
         model,

@@ -119,7 +119,7 @@ def _first_draws(draws: NDArray[np.int64], words: int) -> NDArray[np.int64]:
 
 
 def sampled_words(settings: TrainSettings, words: int) -> int:
-    """How many negatives a step draws; 0 means the full softmax, also where more than half of the words were asked."""
+    """How many negatives a step draws; 0: the full softmax, also if more than half of the vocabulary was asked for."""
     if settings.negatives == "all" or settings.negatives > words // 2:
         return 0
     return settings.negatives

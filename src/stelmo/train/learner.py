@@ -56,7 +56,7 @@ def log_frequencies(corpus: Corpus, counts_S: NDArray[np.float64]) -> Tensor:
 
 
 class Losses(NamedTuple):
-    """Of one step: mean cross entropy a token of this process's rows, and the norm of the whole gradient."""
+    """Of one step: mean cross entropy per token of this process's rows, and the norm of the whole gradient."""
 
     forward: float
     backward: float
@@ -76,12 +76,16 @@ class Learner:
     ) -> None:
         self.settings, self.world, self.device = settings, world, local_device(settings.device)
         self._rows = world.rows(settings.batch)
-        _refuse_uneven_parts(len(self._rows), settings.accumulate)
+        if len(self._rows) % settings.accumulate:
+            rows, parts = len(self._rows), settings.accumulate
+            raise ConfigError(f"accumulate: the {rows} rows of a process cannot be cut into {parts} equal parts")
         dtype = torch.float64 if settings.precision == "float64" else torch.float32
         self.bilm = BiLM(config).reset(settings.seed).to(self.device, dtype)
         self.softmax = random_softmax(words, config, settings.seed).to(self.device, dtype)
         if start is not None:
-            self._begin(start)
+            self.bilm.load_state_dict(start.bilm.state_dict())
+            self.softmax.load_state_dict(start.softmax.state_dict())
+            self.bilm.requires_grad_(not start.frozen)
         self._optimizer = Optimizer(self.bilm, self.softmax, settings)
         self._sentences, self._batches = sentences, batches
         self._streams = self._reading(None)
@@ -91,16 +95,11 @@ class Learner:
 
     @property
     def result(self) -> tuple[BiLM, Softmax]:
-        """What is validated and kept: the averaged weights if the settings ask for them, else the last ones."""
+        """What is validated and saved: the averaged weights if the settings ask for them, else the last ones."""
         return (self.bilm, self.softmax) if self._average is None else (self._average.bilm, self._average.softmax)
 
-    def _begin(self, start: Start) -> None:
-        self.bilm.load_state_dict(start.bilm.state_dict())
-        self.softmax.load_state_dict(start.softmax.state_dict())
-        self.bilm.requires_grad_(not start.frozen)
-
     def step(self, number: int, lr: float) -> Losses:
-        """The step of that number, from 1; parameters stay as they are where it raises."""
+        """The step of that number, counted from 1. If it raises, the parameters are unchanged."""
         settings, rows_here = self.settings, len(self._rows)
         self.bilm.zero_grad(set_to_none=True)
         window, sampled = self._streams.next(settings.unroll), self._negatives(number)
@@ -163,7 +162,7 @@ class Learner:
         return {f"{part}.{name}": tensor.cpu() for part, inner in named.items() for name, tensor in inner.items()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resume from what `tensors` gave, in a world of any size."""
+        """Resume from what `tensors` returned, with any number of processes."""
         self.bilm.load_state_dict(_under("bilm", tensors))
         self.softmax.load_state_dict(_under("softmax", tensors))
         self._optimizer.load(_under("optimizer", tensors))
@@ -179,7 +178,7 @@ class Learner:
         return Streams(self._sentences, rows=self._rows, of=settings.batch, seed=settings.seed, position=position)
 
     def _negatives(self, number: int) -> Negatives | None:
-        """The same in every process; none where so many cannot be drawn."""
+        """The same in every process; None: the full softmax is used."""
         count = sampled_words(self.settings, len(self.softmax.bias))
         if count == 0:
             return None
@@ -245,11 +244,6 @@ def _under(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _mean(values: Iterable[float]) -> float:
     found = list(values)
     return sum(found) / len(found)
-
-
-def _refuse_uneven_parts(rows: int, parts: int) -> None:
-    if rows % parts:
-        raise ConfigError(f"accumulate: the {rows} rows of a process cannot be cut into {parts} equal parts")
 
 
 def _refuse_divergence(losses: Losses, number: int, lr: float) -> None:

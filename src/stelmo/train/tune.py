@@ -134,7 +134,7 @@ def _frozen_start(
     world: World,
     progress: TrainProgress,
 ) -> Start:
-    """The model with a softmax that knows the words' frequencies and, with static vectors, which words are alike."""
+    """The model with a softmax that has the words' frequencies as biases and, if given, static vectors as rows."""
     start = _start(saved, unigram_softmax(corpus, saved.config), frozen=True)
     if warm is None:
         return start
@@ -171,12 +171,8 @@ def figures(to: Path) -> dict[str, Best]:
     alone, everything = (_validations(Run(path)) for path in (to / SOFTMAX, to))
     first, last = ("softmax learned", "everything learned") if alone else ("before", "after")
     found = {"words by frequency": alone[:1], first: everything[:1]}
-    found[last] = [min(everything, key=_both)] if everything[1:] else []
+    found[last] = [min(everything, key=lambda found: found.perplexity)] if everything[1:] else []
     return {name: figures[0] for name, figures in found.items() if figures}
-
-
-def _both(found: Best) -> float:
-    return found.perplexity
 
 
 def _validations(run: Run) -> list[Best]:

@@ -4,8 +4,8 @@
                 on its first D outputs; a word-id model copies them into its table
   the softmax   takes them as the first D columns of its rows, and the words' log frequencies as its bias
 
-and the LSTMs start from random weights as always. A model that is there already (`tune`) keeps its encoder; the rows
-of its new softmax are the vectors times a D × P matrix, learned while the biLM stays as it is.
+and the LSTMs start from random weights as always. A model that is tuned (`tune`) keeps its encoder; the rows
+of its new softmax are the vectors times a D × P matrix, learned while the biLM does not change.
 
 D columns of the vectors, P projection, S types, V vocabulary, U words that have a vector, u words of one step.
 """
@@ -110,7 +110,7 @@ def _refuse_unknown_words(known: NDArray[np.bool_], counts: NDArray[np.float64],
     if not known.any() or share < settings.least_known:
         raise DataError(
             f"--vectors: they know {share:.1%} of the running words of this corpus, expected at least "
-            f"{settings.least_known:.0%}; are they of another language? Take others, or allow it with "
+            f"{settings.least_known:.0%}; they may be for another language: use other vectors, or allow it with "
             "--set vectors.least_known=0"
         )
 
@@ -123,7 +123,7 @@ class WarmStart(NamedTuple):
     digest: str
 
     def about(self) -> dict[str, Any]:
-        """As run.json keeps it."""
+        """As stored in run.json."""
         return {**self.settings.model_dump(mode="json"), "digest": self.digest}
 
 
@@ -224,7 +224,7 @@ class Lesson:
         self._optimizer = torch.optim.Adam(bilm.encoder.parameters(), settings.lr, fused=True)
 
     def run(self, run: Run, say: Say, advance: Advance) -> None:
-        """All steps, or those that an interrupted lesson has left."""
+        """All steps, or the remaining ones of an interrupted lesson."""
         folder = Run(run.path / FOLDER)
         runs.make(folder.path / "checkpoints")
         first = self._resume(folder, say)
@@ -289,7 +289,7 @@ class Lesson:
 
 
 class RowLesson:
-    """The rows of a new softmax for a biLM that stays as it is: static vectors times a matrix, which is learned.
+    """The rows of a new softmax for a biLM that does not change: static vectors times a matrix, which is learned.
 
     Words that are rare in the text get a useful row, too: similar vectors give similar rows.
     """

@@ -19,13 +19,6 @@ from stelmo.formats import models
 
 
 @pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    tiny.folder(tmp_path / "model")
-    return partial(commands.run, monkeypatch, capsys)
-
-
-@pytest.fixture
 def embed(call):
     return partial(call, "embed", "--model", "model")
 
