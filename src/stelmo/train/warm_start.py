@@ -108,10 +108,11 @@ class WordVectors:
 def _refuse_unknown_words(known: NDArray[np.bool_], counts: NDArray[np.float64], settings: VectorSettings) -> None:
     share = float(counts[known].sum() / max(1.0, counts.sum()))
     if not known.any() or share < settings.least_known:
+        expected = f"{settings.least_known:.0%}" if known.any() else "one word"
+        allow = ", or allow it with --set vectors.least_known=0" if known.any() else ""
         raise DataError(
-            f"--vectors: they know {share:.1%} of the running words of this corpus, expected at least "
-            f"{settings.least_known:.0%}; they may be for another language: use other vectors, or allow it with "
-            "--set vectors.least_known=0"
+            f"--vectors: they know {share:.1%} of the running words of this corpus, expected at least {expected}; "
+            f"they may be for another language: use other vectors{allow}"
         )
 
 
