@@ -22,9 +22,8 @@ from stelmo.corpus.windows import Sentences, Streams
 from stelmo.model.bilm import BiLM, Softmax
 from stelmo.ops import losses, trainable
 from stelmo.settings import TrainSettings
-from stelmo.train.batches import Batch, Batches, word_ids
+from stelmo.train.batches import Batch, Batches, negatives, word_ids
 from stelmo.train.optimizers import Optimizer
-from stelmo.train.sampling import negatives
 from stelmo.train.step import StepBuffers, step
 
 LR = 0.2

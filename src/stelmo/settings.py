@@ -127,8 +127,9 @@ class TrainSettings(Settings):
     accumulator: float = Field(1.0, ge=0, allow_inf_nan=False, description="initial value of Adagrad's sums of squares")
     weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False, description="decay of AdamW, and of Muon's matrices")
     warmup: float = Field(0.0, ge=0, description="steps until the peak; below 1: a share of the budget")
-    decay: Literal["none", "linear", "cosine"] = Field(
-        "none", description="course of the learning rate from its peak to zero"
+    decay: Literal["none", "linear", "cosine", "late"] = Field(
+        "none",
+        description="course of the learning rate from its peak to zero; late: linear over the last fifth of the budget",
     )
     average: Share | None = Field(
         None,
@@ -144,6 +145,9 @@ class TrainSettings(Settings):
     unroll: Positive = Field(20, description="words of a row per step")
     negatives: Annotated[int, Field(ge=0)] | Literal["all"] = Field(
         4096, description="sampled words per step; 0 or all: the full softmax"
+    )
+    count_biases: bool = Field(
+        False, description="start the softmax's biases at the words' log frequencies; a start from vectors always does"
     )
     window_loss: bool = Field(False, description="differentiate the mean loss times unroll, as published")
     clip: Clip | Literal["none"] = Field(10.0, description="bound of the gradient's norm, softmax included; or none")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from stelmo.cli import old_flags
-from stelmo.cli.models import OptionsFile, Overwrite, SoftmaxFile, VocabularyFile, loaded
+from stelmo.cli.arguments import OptionsFile, Overwrite, SoftmaxFile, VocabularyFile, loaded
 from stelmo.errors import ConfigError
 
 EXAMPLE = "Example: `stelmo convert elmo_weights.hdf5 my-model`"

@@ -9,9 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from stelmo.cli import old_flags, screen, table
-from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language, is_file
-from stelmo.cli.models import LOAD, BatchTokens, Device, ModelName, Overwrite, Precision, State, Threads, loaded
+from stelmo.cli import old_flags, screen, tables
+from stelmo.cli.arguments import (
+    LOAD,
+    BatchTokens,
+    Column,
+    Contractions,
+    Device,
+    From,
+    Inputs,
+    Language,
+    ModelName,
+    Overwrite,
+    Precision,
+    State,
+    Threads,
+    is_file,
+    loaded,
+)
 from stelmo.config import help_of, parse
 from stelmo.errors import ConfigError, DataError
 from stelmo.settings import LoadSettings, OutputSettings
@@ -175,6 +190,9 @@ def _print(model: "Model", found: Inputs, settings: OutputSettings) -> None:
 
 
 def _show(model: "Model", found: Inputs, settings: OutputSettings) -> None:
+    """A table of sentences; or of one word in several sentences; or of all words, if the sentences share none."""
+    from stelmo.embed.contrast import contrast, shared_word
+
     if settings.layer == "all":
         raise ConfigError("--layer all does not fit in a table; write it with -o FILE")
     first = list(islice(found, SHOWN + 1))
@@ -183,11 +201,13 @@ def _show(model: "Model", found: Inputs, settings: OutputSettings) -> None:
     tokens = [sentence.tokens for sentence in first[:SHOWN]]
     vectors = (model.sentence_vectors if settings.sentence_vectors else model.embed)(tokens, settings.layer)
     shown = list(zip(tokens, vectors, strict=True))
-    (table.print_sentences if settings.sentence_vectors else table.print_words)(shown)
-    word = table.shared_word(tokens, model.vocabulary.words if model.vocabulary else None)
-    if word is not None and not settings.sentence_vectors:
-        typer.echo()
-        table.print_by_layer(word, tokens, model.layers(tokens))
+    word = shared_word(tokens, model.vocabulary.words if model.vocabulary else None)
+    if settings.sentence_vectors:
+        tables.print_sentences(shown)
+    elif word is None:
+        tables.print_words(shown)
+    else:
+        tables.print_uses(shown, contrast(word, tokens, model.layers(tokens)))
     typer.echo(
         f"{model.config.width} numbers per {settings.unit}; write them with -o FILE (.hdf5, .parquet, .npz, .jsonl)"
     )

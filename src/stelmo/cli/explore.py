@@ -8,8 +8,8 @@ import typer
 
 from stelmo.cli import index as indexing
 from stelmo.cli import old_flags
+from stelmo.cli.arguments import ModelName, Overwrite, loaded
 from stelmo.cli.index import opened
-from stelmo.cli.models import ModelName, Overwrite, loaded
 from stelmo.errors import ConfigError
 
 EXAMPLE = (
@@ -17,8 +17,6 @@ EXAMPLE = (
     "`stelmo explore --export bank.html --words bank,bass`"
 )
 WORDS = 10  # in a file, unless they are named
-
-__all__ = ["explore", "opened"]
 
 
 def explore(
@@ -93,7 +91,7 @@ def _show(name: str | None, folder: Path | None, tasks: Sequence[Path], port: in
         credit=_credit(folder),
         port=port,
         open_browser=open_browser,
-        started=_print_address,
+        started=lambda address: typer.echo(f"{address}   (stop with Ctrl-C)"),
     )
 
 
@@ -120,7 +118,3 @@ def _credit(folder: Path | None) -> str:
     from stelmo.explore import bundled
 
     return "" if folder is not None else bundled.CREDIT
-
-
-def _print_address(address: str) -> None:
-    typer.echo(f"{address}   (stop with Ctrl-C)")

@@ -9,12 +9,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stelmo.cli.inputs import Contractions, Language, TextOrTokens
-from stelmo.cli.models import (
+from stelmo.cli.arguments import (
+    Contractions,
+    Language,
     ModelName,
     OptionsFile,
     SoftmaxFile,
     StartState,
+    TextOrTokens,
     VocabularyFile,
     loaded,
     refuse_carry,

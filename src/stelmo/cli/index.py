@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stelmo.cli import screen
-from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language
-from stelmo.cli.models import ModelName, loaded
+from stelmo.cli.arguments import Column, Contractions, From, Inputs, Language, ModelName, loaded
 from stelmo.errors import DataError
 from stelmo.text.files import LineReader
 

@@ -14,9 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from stelmo.cli import screen
+from stelmo.cli.arguments import Contractions, Language, ModelName, loaded
 from stelmo.cli.index import opened
-from stelmo.cli.inputs import Contractions, Language
-from stelmo.cli.models import ModelName, loaded
 from stelmo.config import choose
 from stelmo.settings import Layer
 from stelmo.text import sentences

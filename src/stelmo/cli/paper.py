@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stelmo.cli import screen
-from stelmo.cli.models import ModelName, loaded
+from stelmo.cli.arguments import ModelName, loaded
 
 if TYPE_CHECKING:
     from stelmo.paper.run import Outcome

@@ -1,19 +1,23 @@
-"""`stelmo perplexity`: how well a model predicts a text, in each direction and in both together."""
+"""`stelmo perplexity`: how well a model predicts a text, or a corpus's held-out text, in both directions."""
 
 import json
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stelmo.cli import rows, screen
-from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language
-from stelmo.cli.models import (
+from stelmo.cli import screen, tables
+from stelmo.cli.arguments import (
     LOAD,
     BatchTokens,
+    Column,
+    Contractions,
     Device,
+    From,
+    Inputs,
+    Language,
     OptionsFile,
     Overwrite,
     Precision,
@@ -24,15 +28,18 @@ from stelmo.cli.models import (
     loaded,
     refuse_carry,
 )
-from stelmo.cli.rows import Row
+from stelmo.cli.tables import Row
 from stelmo.errors import ConfigError, DataError
+from stelmo.settings import TrainSettings
 from stelmo.text.formats import Sentence
 
 if TYPE_CHECKING:
     from stelmo.embed.model import Model
     from stelmo.lm.perplexity import Scored, Tally
+    from stelmo.train.validation import HeldOut
 
-EXAMPLE = "Example: `stelmo perplexity my-model heldout.txt --per-file`"
+EXAMPLE = "Example: `stelmo perplexity my-model heldout.txt --per-file`, or `stelmo perplexity run/model --data corpus`"
+ROWS: int = TrainSettings.model_fields["batch"].default
 
 
 def perplexity(
@@ -41,6 +48,20 @@ def perplexity(
         list[str] | None,
         typer.Argument(metavar="[FILE]...", help="Files, sentences in quotes, or - for standard input."),
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Corpus folder made by `stelmo prepare`: measure its held-out text as pretraining does, one row per "
+            "input file and one for all."
+        ),
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(min=1, help="With --data: read about the first N tokens of each row; default: all.")
+    ] = None,
+    side_by_side: Annotated[
+        int,
+        typer.Option("--rows", min=1, help="With --data: rows of text read side by side, the `batch` of pretraining."),
+    ] = ROWS,
     per_file: Annotated[bool, typer.Option("--per-file", help="One row per file.")] = False,
     per_sentence: Annotated[bool, typer.Option("--per-sentence", help="One row per sentence.")] = False,
     output: Annotated[
@@ -66,14 +87,28 @@ def perplexity(
     Each direction predicts the words of a sentence and one sentence marker. Words outside the vocabulary are scored as
     `<UNK>`; figures are given with and without them. Lines without words are skipped.
     """
-    refuse_carry(state)
-    _refuse_odds(per_file, per_sentence, output, as_json)
-    rows.refuse_output(output, overwrite)
-    found = Inputs(inputs or [], format, column, language, contractions)
     files = {"options": options, "vocabulary": vocabulary, "softmax": softmax}
     compute = {"precision": precision, "device": device, "threads": threads, "batch_tokens": batch_tokens}
+    if data is not None:
+        unread = {
+            "FILE": inputs,
+            "--per-file": per_file,
+            "--per-sentence": per_sentence,
+            "--from": format,
+            "--state": state,
+        }
+        _refuse_with_data([option for option, value in unread.items() if value], output, as_json)
+        tables.refuse_output(output, overwrite)
+        _measure_corpus(name, files | compute, data, side_by_side, tokens, output, as_json, overwrite)
+        return
+    if tokens is not None or side_by_side != ROWS:
+        raise ConfigError(f"{'--tokens' if tokens else '--rows'} requires --data CORPUS")
+    refuse_carry(state)
+    _refuse_odds(per_file, per_sentence, output, as_json)
+    tables.refuse_output(output, overwrite)
+    found = Inputs(inputs or [], format, column, language, contractions)
     model = loaded(name, **files, state=state, **compute)
-    taking = rows.writing(output, overwrite) if per_file or per_sentence else nullcontext(_ignore)
+    taking = tables.writing(output, overwrite) if per_file or per_sentence else nullcontext(_ignore)
     with taking as write:
         total = _total(_scored(model, found), write if per_file else _ignore, write if per_sentence else _ignore)
     about = {"model": name, "state": model.settings.state, "vocabulary": len(model.vocabulary or ())}
@@ -112,7 +147,7 @@ def _scored(model: "Model", found: Inputs) -> "Iterator[Scored]":
         raise DataError("the input contains no words")
 
 
-def _total(results: "Iterator[Scored]", write_file: rows.Write, write_sentence: rows.Write) -> "Tally":
+def _total(results: "Iterator[Scored]", write_file: tables.Write, write_sentence: tables.Write) -> "Tally":
     tallies: dict[str, Tally] = {}
     for sentence, tally in results:
         write_sentence(_sentence_row(sentence, tally))
@@ -148,7 +183,7 @@ def _figures(tally: "Tally") -> Row:
 def _show(total: "Tally", about: Row) -> None:
     """The figures as a table, and one sentence on what they count."""
     both = [("forward", "forward"), ("backward", "backward"), ("combined", "geometric mean")]
-    rows.show(
+    tables.show(
         [
             {"perplexity": title, "all_words": getattr(total.all, name), "known_words": getattr(total.known, name)}
             for name, title in both
@@ -159,3 +194,76 @@ def _show(total: "Tally", about: Row) -> None:
         f"{about['vocabulary']:,} words and scored as <UNK>: {total.unknown:,} ({total.unknown / total.words:.1%}); "
         f"state {about['state']}"
     )
+
+
+# The held-out text of a corpus
+
+
+def _refuse_with_data(unread: list[str], output: Path | None, as_json: bool) -> None:
+    if unread:
+        raise ConfigError(f"--data and {unread[0]} exclude each other; --data reads the held-out text of a corpus")
+    if as_json and str(output) == "-":
+        raise ConfigError("--json and -o - both print; give one of them")
+
+
+def _measure_corpus(
+    name: str,
+    settings: dict[str, Any],
+    data: Path,
+    side_by_side: int,
+    tokens: int | None,
+    output: Path | None,
+    as_json: bool,
+    overwrite: bool,
+) -> None:
+    from stelmo.corpus import folder
+    from stelmo.train.validation import measure_heldout
+
+    corpus = folder.read(data)
+    model = loaded(name, **settings)
+    found = measure_heldout(model, corpus, rows=side_by_side, tokens=tokens, progress=screen.progress)
+    written = [_heldout_row(part) for part in found]
+    if output is not None:
+        with tables.writing(output, overwrite) as write:
+            for row in written:
+                write(row)
+    if as_json:
+        *files, everything = written
+        about = {"model": name, "corpus": str(data), "vocabulary": len(model.vocabulary or ())}
+        typer.echo(json.dumps(about | {"files": files, "all": everything}, ensure_ascii=False))
+    elif str(output) != "-":
+        tables.show(
+            [
+                {
+                    "held-out text": row["file"],
+                    "words": row["words"],
+                    "unknown": f"{row['unknown_share']:.1%}",
+                    "forward": row["forward"],
+                    "backward": row["backward"],
+                    "geometric mean": row["combined"],
+                }
+                for row in written
+            ]
+        )
+        typer.echo(
+            f"full softmax over {len(model.vocabulary or ()):,} words; unknown: outside that vocabulary, scored as "
+            f"<UNK>; {side_by_side} rows side by side, state carried"
+        )
+    if tokens is not None and len(found) > 2:
+        screen.note(
+            f"with --tokens, the last row reads the beginning of all held-out text, which begins with {found[0].file}"
+        )
+
+
+def _heldout_row(part: "HeldOut") -> Row:
+    figures = part.perplexity
+    return {
+        "file": part.file,
+        "words": part.words,
+        "unknown": part.unknown,
+        "unknown_share": part.unknown / part.words,
+        "predictions": figures.predictions,
+        "forward": figures.forward,
+        "backward": figures.backward,
+        "combined": figures.combined,
+    }

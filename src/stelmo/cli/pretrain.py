@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from stelmo.train.run_state import StageReport, StepReport, TrainProgress
 
 EXAMPLE = "Example: `stelmo pretrain laptop --data corpus --to run --set time=8h`"
-
+SETTINGS = (
+    f"Override one setting; repeatable: {', '.join(TrainSettings.model_fields)}; lstm.cells, input.filters, "
+    "vectors.steps …"
+)
 
 StaticVectors = Annotated[
     str | None,
@@ -26,11 +29,6 @@ StaticVectors = Annotated[
         "and .npy, or `trained` (word2vec on the corpus itself). Of a tuned model: for its new softmax.",
     ),
 ]
-
-
-def _settings() -> str:
-    names = ", ".join(name for name in TrainSettings.model_fields)
-    return f"Override one setting; repeatable: {names}; lstm.cells, input.filters, vectors.steps …"
 
 
 def pretrain(
@@ -43,7 +41,7 @@ def pretrain(
     data: Annotated[Path, typer.Option(help="Corpus folder made by `stelmo prepare`.")],
     to: Annotated[Path, typer.Option(help="Output folder of the run; the same command again resumes it.")],
     settings: Annotated[Path | None, typer.Option(help="TOML file of settings that override the preset.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=_settings())] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SETTINGS)] = None,
     vectors: StaticVectors = None,
 ) -> None:
     """Train a bidirectional language model on a corpus.

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stelmo.cli import old_flags, rows, screen
-from stelmo.cli.models import LOAD, Device, ModelName, Overwrite, Threads, loaded
+from stelmo.cli import old_flags, screen, tables
+from stelmo.cli.arguments import LOAD, Device, ModelName, Overwrite, Threads, loaded
 from stelmo.config import choose
 from stelmo.errors import ConfigError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROBES = ("wsd", "pos", "wic", "coarse", "scws")
 EXAMPLE = "Example: `stelmo probe wic --data polysemy/wic --vectors glove.6B.100d.txt`"
-PRINT = Path("-")  # standard output for `rows.writing`
+PRINT = Path("-")  # standard output for `tables.writing`
 
 
 def probe(
@@ -79,9 +79,9 @@ def probe(
     if as_json and output is not None:
         raise ConfigError(f"--json prints and -o {output} writes the same figures; give one of them")
     output = PRINT if as_json else output
-    rows.refuse_output(output, overwrite)
+    tables.refuse_output(output, overwrite)
     numbers = _numbers(layers)
-    sources = [*_sources(model, numbers, static, device, threads), *_transformers(transformer or ())]
+    sources = _sources(model, numbers, static or (), transformer or (), device, threads)
     _write(name, _measured(name, data, sources, options), output, overwrite)
 
 
@@ -107,18 +107,18 @@ def _numbers(layers: str | None) -> list[int] | None:
 
 
 def _sources(
-    name: str | None, layers: list[int] | None, static: Sequence[Path] | None, device: str, threads: int | None
+    name: str | None,
+    layers: list[int] | None,
+    static: Sequence[Path],
+    transformers: Sequence[Path],
+    device: str,
+    threads: int | None,
 ) -> "list[Source]":
     from stelmo.probes import embedding  # imported here, because `--help` does not need torch
 
-    controls = [embedding.read_static(path) for path in static or ()]
-    return [embedding.of_model(loaded(name, device=device, threads=threads), layers), *controls]
-
-
-def _transformers(folders: Sequence[Path]) -> "list[Source]":
-    from stelmo.probes import embedding
-
-    return [embedding.of_transformer(folder) for folder in folders]
+    controls = [embedding.read_static(path) for path in static]
+    own = embedding.of_model(loaded(name, device=device, threads=threads), layers)
+    return [own, *controls, *(embedding.of_transformer(folder) for folder in transformers)]
 
 
 def _measured(name: str, data: Path, sources: "Sequence[Source]", options: dict[str, Any]) -> "list[Row]":
@@ -146,7 +146,7 @@ def _write(name: str, found: "Sequence[Row]", output: Path | None, overwrite: bo
                 Console().print(Text(f"{figure}, percent"), _table(found, figure), "", sep="\n")
         return
     names = dict.fromkeys(figure for row in found for figure in row.figures)
-    with rows.writing(output, overwrite) as write:
+    with tables.writing(output, overwrite) as write:
         for row in found:
             # A TSV row has every column; a JSON object has only the figures that exist.
             blank = dict.fromkeys(names, "") if output.suffix == ".tsv" else {}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stelmo.cli.models import LOAD, Device, ModelName, Precision, StartState, Threads, loaded, refuse_carry
+from stelmo.cli.arguments import LOAD, Device, ModelName, Precision, StartState, Threads, loaded, refuse_carry
 from stelmo.config import choose, help_of, parse
 from stelmo.errors import ConfigError
 from stelmo.settings import ServeSettings
@@ -72,7 +72,7 @@ def serve(
     secret = None if token_file is None else service.read_token(token_file)
     exposed = not service.is_loopback(host)
     if exposed and secret is None and not open_:
-        raise ConfigError(f"--host {host} can be reached by others; give --token-file, or accept anybody with --open")
+        raise ConfigError(f"--host {host} can be reached by others; give --token-file, or allow everyone with --open")
     model = loaded(name, state=state, precision=precision, device=device, threads=threads)
     made = app(
         model,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stelmo.cli import screen
-from stelmo.cli.models import ModelName, loaded
+from stelmo.cli.arguments import ModelName, loaded
 from stelmo.config import help_of
 from stelmo.errors import ConfigError
 from stelmo.settings import ElmoSettings, TaskSettings

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stelmo.cli import rows, screen
-from stelmo.cli.models import OptionsFile, SoftmaxFile, VocabularyFile
+from stelmo.cli import screen, tables
+from stelmo.cli.arguments import OptionsFile, SoftmaxFile, VocabularyFile
 from stelmo.cli.pretrain import StaticVectors, refuse_unfinished, watching
 from stelmo.config import CodePointInput
 from stelmo.errors import ConfigError
@@ -70,7 +70,7 @@ def tune(
 def _report(tuned: "Tuned", to: Path) -> None:
     if not tuned.outcome.worked:
         screen.note(f"{to}: this run is finished; nothing to do")
-    rows.show(
+    tables.show(
         [
             {"held-out perplexity": stage, "forward": best.forward, "backward": best.backward, "both": best.perplexity}
             for stage, best in tuned.figures.items()

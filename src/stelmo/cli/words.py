@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stelmo.cli import screen
-from stelmo.cli.inputs import Column, Contractions, From, Inputs, Language
-from stelmo.cli.models import (
+from stelmo.cli.arguments import (
     LOAD,
+    Column,
+    Contractions,
     Device,
+    From,
+    Inputs,
+    Language,
     ModelName,
     OptionsFile,
     Overwrite,

@@ -21,7 +21,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from stelmo.compat.elmo_bilm import _ElmoBiLm, _ElmoCharacterEncoder, remove_sentence_boundaries
+from stelmo.compat.elmo_bilm import (
+    ELMoCharacterMapper,
+    ELMoTokenCharactersIndexer,
+    _ElmoBiLm,
+    _ElmoCharacterEncoder,
+    batch_to_ids,
+    remove_sentence_boundaries,
+)
 from stelmo.compat.elmo_embedder import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_OPTIONS_FILE,
@@ -30,7 +37,6 @@ from stelmo.compat.elmo_embedder import (
     empty_embedding,
     main,
 )
-from stelmo.compat.elmo_indexer import ELMoCharacterMapper, ELMoTokenCharactersIndexer, batch_to_ids
 from stelmo.compat.inputs import File
 from stelmo.errors import ConfigError
 from stelmo.errors import ConfigError as ConfigurationError

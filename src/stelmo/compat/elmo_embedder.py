@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stelmo.compat.elmo_bilm import ElmoLstm, _ElmoBiLm, inside
-from stelmo.compat.elmo_indexer import ELMoTokenCharactersIndexer
+from stelmo.compat.elmo_bilm import ElmoLstm, ELMoTokenCharactersIndexer, _ElmoBiLm, inside
 from stelmo.compat.inputs import File, loaded, padded, sentences_of
 from stelmo.config import choose
 from stelmo.embed.model import Model, all_layers

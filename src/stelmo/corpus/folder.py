@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stelmo.config import Settings, parse
+from stelmo.corpus.windows import BEGIN, END
 from stelmo.errors import DataError
 from stelmo.settings import PrepareSettings
 from stelmo.store import atomic
@@ -61,9 +62,19 @@ class Repeated(Settings):
     times: int
 
 
-class Split(Settings):
+class Size(Settings):
     sentences: int
     tokens: int
+
+
+class InputSizes(Settings):
+    """What one input file contributes. Both parts of a corpus keep the order of its inputs."""
+
+    train: Size
+    heldout: Size
+
+
+class Split(Size):
     unknown: int = Field(description="tokens outside the vocabulary")
     shards: int
 
@@ -82,6 +93,9 @@ class Manifest(Settings):
     skipped_markers: int = Field(description="tokens <S> or </S> in the text, left out")
     train: Split
     heldout: Split
+    by_input: tuple[InputSizes, ...] | None = Field(
+        None, description="one for each of the inputs; earlier versions did not record it"
+    )
     files: dict[str, StoredFile]
 
     @property
@@ -198,6 +212,16 @@ class Corpus:
 
     def fingerprint(self) -> str:
         return self.manifest.fingerprint()
+
+
+def type_counts(corpus: Corpus) -> NDArray[np.float64]:
+    """How often each type occurs in the training part; <S> and </S> once for every sentence."""
+    types = len(corpus.targets_S)
+    counts_S = np.zeros(types)
+    for shard in corpus.train:
+        counts_S += np.bincount(shard.types_N, minlength=types)
+    counts_S[[BEGIN, END]] = corpus.manifest.train.sentences
+    return counts_S
 
 
 def read(folder: Path) -> Corpus:

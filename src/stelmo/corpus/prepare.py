@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 from stelmo.corpus import chunks
 from stelmo.corpus import folder as corpus_folder
 from stelmo.corpus.assemble import Advance, Progress, assemble
-from stelmo.corpus.chunks import identity_of, number_words
+from stelmo.corpus.chunks import ChunkReader, Lines, describe_input, find_inputs, identity_of, number_words
 from stelmo.corpus.folder import SPLITS, InputFile, Manifest, Recipe
-from stelmo.corpus.inputs import ChunkReader, Lines, describe_input, find_inputs
 from stelmo.errors import OutputError, StelmoError
 from stelmo.settings import PrepareSettings
 from stelmo.store import atomic

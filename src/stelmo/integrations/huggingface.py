@@ -34,7 +34,7 @@ except ImportError:
     raise ConfigError("AutoModel requires transformers; pip install 'stelmo[huggingface]'") from None
 
 TOKENIZER = "stelmo_tokenizer.json"
-OTHER_FILES = ("vocabulary", "alphabet", "softmax")  # of a stelmo folder; a model that reads bytes does without
+OTHER_FILES = ("vocabulary", "alphabet", "softmax")  # of a stelmo folder; a model that reads bytes does not need them
 FAST = (torch.float32, torch.float64)
 UTF_32 = "utf-32-le"
 

@@ -39,8 +39,8 @@ OBJECT_STORE = 128 * 2**20  # bytes, of a local cluster: only numbers of blocks 
 def embed(dataset: Any, output: str | Path, *, column: str | None = None, **options: Any) -> Any:
     """A Ray dataset → the dataset of its vectors, one row per sentence, stored in the folder `output`.
 
-    `column` holds raw text or tokens; unset, it is `tokens`, else `text`. `language` and `contractions` are of raw
-    text; all else is of `embed_sentences`.
+    `column` holds raw text or tokens; unset, it is `tokens`, else `text`. `language` and `contractions` apply
+    to raw text; the other options are those of `embed_sentences`.
     """
     names = {"language", "contractions"} & options.keys()
     tokenizer = partial(sentences.tokenize, **{name: options.pop(name) for name in names})
@@ -63,7 +63,7 @@ def embed_sentences(
 
     Runs on the cluster Ray is connected to (see `cluster`). A worker is a process with `threads` threads (1) and a
     model; unset, there are as many as the cluster has cores for. Options are those of `stelmo.load` and of the output
-    (`layer`, `sentence_vectors`, `dtype`, …). `say` is told what was done otherwise than asked.
+    (`layer`, `sentence_vectors`, `dtype`, …). `say` takes a message if something is done differently than asked.
     """
     modules()
     shared_folder.refuse_output(output, overwrite)
@@ -94,8 +94,8 @@ def cluster(address: str = LOCAL, cores: int | None = None) -> Iterator[None]:
     ray = modules()
     options: dict[str, Any] = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
     if address == LOCAL:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster started here reports to nobody …
-        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # … and does not talk into our progress
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster started here sends no statistics …
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # … and writes no log lines into our progress display
         options |= {"num_cpus": cores, "object_store_memory": OBJECT_STORE}
     else:
         _refuse_silent(address)

@@ -90,7 +90,8 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         found = self._resident(self.fingerprint_)
         reduce = self._reduce(found.model.config.depth)
         texts = list(X)
-        vectors_ND = np.zeros((len(texts), found.model.config.width), _dtype(self.precision))
+        dtype = np.float64 if self.precision == "float64" else np.float32
+        vectors_ND = np.zeros((len(texts), found.model.config.width), dtype)
         for first in range(0, len(texts), TOGETHER):
             split = [self._sentences(text, first + row) for row, text in enumerate(texts[first : first + TOGETHER])]
             parts = iter(found.run([tokens for sentences in split for tokens in sentences], reduce))
@@ -157,7 +158,3 @@ def _refuse_shape(X: Any) -> None:
         raise DataError(
             f"{type(X).__name__} of {dimensions} dimensions; expected one column of texts, such as table['text']"
         )
-
-
-def _dtype(precision: str) -> type[np.floating[Any]]:
-    return np.float64 if precision == "float64" else np.float32

@@ -16,7 +16,7 @@ from stelmo.embed.elmo import Elmo
 from stelmo.model.mix import ScalarMix
 from stelmo.settings import Placement
 from stelmo.store import static
-from stelmo.train.word2vec import TRAINED, WIDTH, train_vectors
+from stelmo.train.warm_start import TRAINED, WIDTH, train_vectors
 
 RANDOM, NONE = "random", "none"  # static vectors that do not come from a file; or TRAINED, on the task's own text
 

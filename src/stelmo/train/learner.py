@@ -1,7 +1,7 @@
-"""A model in training, one step after another, and the average of its weights. Knows no files, clock or schedule.
+"""A model in training: what it starts from, one step after another, the average of its weights. Knows no schedule.
 
 Everything random follows from (seed, step, rank), so there is no generator to store. R rows of all processes,
-n rows of the softmax in one process, m in all.
+n rows of the softmax in one process, m in all, S types, V words of the vocabulary.
 """
 
 import copy
@@ -13,18 +13,18 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
 
 from stelmo.config import ModelConfig
+from stelmo.corpus.folder import Corpus, type_counts
 from stelmo.corpus.windows import Sentences, Streams
 from stelmo.errors import ConfigError
 from stelmo.model.bilm import BiLM, Softmax, State
 from stelmo.ops.losses import RowGradient, merge
 from stelmo.settings import TrainSettings
-from stelmo.train.batches import Batches
+from stelmo.text.ids import Alphabet
+from stelmo.train.batches import Batches, Negatives, negatives, sampled_words
 from stelmo.train.optimizers import Optimizer
-from stelmo.train.sampling import Negatives, negatives
-from stelmo.train.start import Start, random_softmax, sampled_words
 from stelmo.train.step import StepBuffers, StepResult, step
 from stelmo.train.world import World, local_device
 
@@ -32,8 +32,42 @@ FP16_SCALE = 1024.0  # keeps small gradients from vanishing in half precision
 AVERAGE_EVERY = 10  # steps: neighbouring weights differ little, and a pass over all of them is not free
 
 
+class Start(NamedTuple):
+    """The weights before the first step."""
+
+    bilm: BiLM
+    softmax: Softmax
+    frozen: bool  # only the softmax is trained
+    alphabet: Alphabet | None  # of a model that reads code points
+    fingerprint: str  # a run resumes only from the start it had; empty: random weights
+
+    @property
+    def learned(self) -> bool:
+        """Whether it is worth validating before the first step."""
+        return bool(self.fingerprint)
+
+
+def random_softmax(words: int, config: ModelConfig, seed: int) -> Softmax:
+    softmax = Softmax(words, config.projection).requires_grad_(False)
+    softmax.reset(Generator().manual_seed(seed + 1))  # the biLM is drawn from `seed`
+    return softmax
+
+
+def log_frequencies(corpus: Corpus, counts_S: NDArray[np.float64]) -> Tensor:
+    """(V,) of the vocabulary's words, each counted once more than it occurs."""
+    counts_V = np.bincount(corpus.targets_S, counts_S, len(corpus.vocabulary)) + 1.0
+    return torch.from_numpy(np.log(counts_V / counts_V.sum()))
+
+
+def counted_start(config: ModelConfig, seed: int, corpus: Corpus) -> Start:
+    """Random weights, except for the softmax's biases: the words' log frequencies."""
+    softmax = random_softmax(len(corpus.vocabulary), config, seed)
+    softmax.bias.copy_(log_frequencies(corpus, type_counts(corpus)))
+    return Start(BiLM(config).reset(seed), softmax, False, None, "")
+
+
 class Losses(NamedTuple):
-    """Of one step: mean cross entropy a token of this process's rows, and the norm of the whole gradient."""
+    """Of one step: mean cross entropy per token of this process's rows, and the norm of the whole gradient."""
 
     forward: float
     backward: float
@@ -53,12 +87,16 @@ class Learner:
     ) -> None:
         self.settings, self.world, self.device = settings, world, local_device(settings.device)
         self._rows = world.rows(settings.batch)
-        _refuse_uneven_parts(len(self._rows), settings.accumulate)
+        if len(self._rows) % settings.accumulate:
+            rows, parts = len(self._rows), settings.accumulate
+            raise ConfigError(f"accumulate: the {rows} rows of a process cannot be cut into {parts} equal parts")
         dtype = torch.float64 if settings.precision == "float64" else torch.float32
         self.bilm = BiLM(config).reset(settings.seed).to(self.device, dtype)
         self.softmax = random_softmax(words, config, settings.seed).to(self.device, dtype)
         if start is not None:
-            self._begin(start)
+            self.bilm.load_state_dict(start.bilm.state_dict())
+            self.softmax.load_state_dict(start.softmax.state_dict())
+            self.bilm.requires_grad_(not start.frozen)
         self._optimizer = Optimizer(self.bilm, self.softmax, settings)
         self._sentences, self._batches = sentences, batches
         self._streams = self._reading(None)
@@ -68,16 +106,11 @@ class Learner:
 
     @property
     def result(self) -> tuple[BiLM, Softmax]:
-        """What is validated and kept: the averaged weights if the settings ask for them, else the last ones."""
+        """What is validated and saved: the averaged weights if the settings ask for them, else the last ones."""
         return (self.bilm, self.softmax) if self._average is None else (self._average.bilm, self._average.softmax)
 
-    def _begin(self, start: Start) -> None:
-        self.bilm.load_state_dict(start.bilm.state_dict())
-        self.softmax.load_state_dict(start.softmax.state_dict())
-        self.bilm.requires_grad_(not start.frozen)
-
     def step(self, number: int, lr: float) -> Losses:
-        """The step of that number, from 1; parameters stay as they are where it raises."""
+        """The step of that number, counted from 1. If it raises, the parameters are unchanged."""
         settings, rows_here = self.settings, len(self._rows)
         self.bilm.zero_grad(set_to_none=True)
         window, sampled = self._streams.next(settings.unroll), self._negatives(number)
@@ -140,7 +173,7 @@ class Learner:
         return {f"{part}.{name}": tensor.cpu() for part, inner in named.items() for name, tensor in inner.items()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resume from what `tensors` gave, in a world of any size."""
+        """Resume from what `tensors` returned, with any number of processes."""
         self.bilm.load_state_dict(_under("bilm", tensors))
         self.softmax.load_state_dict(_under("softmax", tensors))
         self._optimizer.load(_under("optimizer", tensors))
@@ -156,7 +189,7 @@ class Learner:
         return Streams(self._sentences, rows=self._rows, of=settings.batch, seed=settings.seed, position=position)
 
     def _negatives(self, number: int) -> Negatives | None:
-        """The same in every process; none where so many cannot be drawn."""
+        """The same in every process; None: the full softmax is used."""
         count = sampled_words(self.settings, len(self.softmax.bias))
         if count == 0:
             return None
@@ -222,11 +255,6 @@ def _under(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _mean(values: Iterable[float]) -> float:
     found = list(values)
     return sum(found) / len(found)
-
-
-def _refuse_uneven_parts(rows: int, parts: int) -> None:
-    if rows % parts:
-        raise ConfigError(f"accumulate: the {rows} rows of a process cannot be cut into {parts} equal parts")
 
 
 def _refuse_divergence(losses: Losses, number: int, lr: float) -> None:

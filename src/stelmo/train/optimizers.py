@@ -49,7 +49,7 @@ class Optimizer:
             self._rows[name].step(rows.rows_n, gradient, lr, number)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that it remembers."""
+        """Its complete state, by name."""
         dense = {
             f"bilm.{name}.{key}": value
             for parameter, name in self._names.items()
@@ -61,7 +61,7 @@ class Optimizer:
         }
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """What `tensors` gave. Copies: a product's last bits depend on how its memory is aligned."""
+        """Resume from what `tensors` returned. Copies: a product's last bits depend on how its memory is aligned."""
         for parameter, name in self._names.items():
             start = f"bilm.{name}."
             found = {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}

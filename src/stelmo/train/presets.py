@@ -23,7 +23,7 @@ from stelmo.config import (
 from stelmo.corpus.folder import Corpus
 from stelmo.errors import ConfigError, DataError
 from stelmo.settings import BUDGETS, TrainSettings, VectorSettings, parse_assignments, read_toml
-from stelmo.train.start import Start
+from stelmo.train.learner import Start
 from stelmo.train.warm_start import WarmStart, read_vectors
 
 Layer = Mapping[str, Any]
@@ -87,7 +87,7 @@ PRESETS: dict[str, Layer] = {
     "laptop": {
         **_architecture(1024, 128, [[1, 32], [2, 64], [3, 128], [4, 128], [5, 128]], 16, 1),
         **_QUICK,
-        "warmup": 100,  # steps: a share of a short budget would be too few, and Adam starts too hot
+        "warmup": 100,  # steps: a share of a short budget would be too few, and Adam's first steps would be too large
         "batch": 64,
         "negatives": 4096,
         "validate_tokens": 50_000,
@@ -160,7 +160,9 @@ def _refuse_corpus(corpus: Corpus, settings: TrainSettings) -> None:
 def _refuse_input(model: ModelConfig, corpus: Corpus) -> None:
     reads, words = model.input, len(corpus.vocabulary)
     if isinstance(reads, CodePointInput):
-        raise ConfigError("input.kind: a model that reads code points cannot start here; use chars or words")
+        raise ConfigError(
+            "input.kind: pretraining of models that read code points is not supported; use chars or words"
+        )
     if isinstance(reads, WordInput) and reads.words != words:
         raise ConfigError(f"input.words is {reads.words}, but {corpus.path} has a vocabulary of {words}; leave it out")
 

@@ -25,13 +25,20 @@ from stelmo.store.folder import FORMAT
 from stelmo.store.runs import Run
 from stelmo.store.saved import SavedModel
 from stelmo.text.ids import word_ids
-from stelmo.train import curves
-from stelmo.train.batches import Batches
-from stelmo.train.learner import Learner, Losses
+from stelmo.train.batches import Batches, sampled_words
+from stelmo.train.learner import Learner, Losses, Start, counted_start
 from stelmo.train.presets import Plan, refuse_misfit
-from stelmo.train.run_state import Best, Clock, RunState, StageReport, StepReport, TrainProgress
-from stelmo.train.schedule import schedule
-from stelmo.train.start import Start, counted_start, sampled_words
+from stelmo.train.run_state import (
+    Best,
+    Clock,
+    RunState,
+    StageReport,
+    StepReport,
+    TrainProgress,
+    draw_curve,
+    schedule,
+    tensorboard_writer,
+)
 from stelmo.train.validation import figures, validate
 from stelmo.train.warm_start import WarmStart, warm_start
 from stelmo.train.world import World, join, local_device
@@ -92,7 +99,7 @@ class Pretraining:
         self._learner = Learner(plan.model, plan.train, words, self._train, self._batches, world, plan.start)
         self._schedule = schedule(plan.train, self._train.tokens + len(self._train))
         self._state = RunState(processes=world.size, due=plan.start is not None and plan.start.learned)
-        self._events = curves.tensorboard(run.path / "tensorboard") if world.first else lambda step, figures: None
+        self._events = tensorboard_writer(run.path / "tensorboard") if world.first else lambda step, figures: None
         self._tokens_of_a_step = plan.train.batch * plan.train.unroll
         self._clock = Clock()
         self._resumed = self._state  # the state in which this process started
@@ -239,7 +246,7 @@ class Pretraining:
         if self._world.first and (needed or self._clock.since_drawn() > SECONDS_BETWEEN_PICTURES):
             self._clock.drawn()
             with self._tolerating(True):
-                curves.draw(self._run)
+                draw_curve(self._run)
 
     def _resume(self) -> None:
         found = self._world.lead(lambda: self._run.newest(self._progress.message))

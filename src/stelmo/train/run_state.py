@@ -1,11 +1,22 @@
-"""How far a run has got: its clock, and the part of a checkpoint that is not tensors."""
+"""How long a run is, how far it has got, and its curve: what a checkpoint stores besides tensors, clock, schedule."""
 
+import math
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from stelmo import plots
 from stelmo.lm.perplexity import Perplexity
 from stelmo.progress import ProgressCallback
+from stelmo.settings import TrainSettings, seconds
+from stelmo.store.runs import Run
+
+VALIDATIONS = 20  # per run, unless `validate_every` is set
+LATE = 0.2  # the share of the budget in which the rate falls, with decay="late"
+Write = Callable[[int, Mapping[str, float]], None]  # called with a step and its figures
 
 
 class Best(NamedTuple):
@@ -113,3 +124,93 @@ class Clock:
 
     def drawn(self) -> None:
         self._drawn = time.monotonic()
+
+
+# How long it is
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The length of a run: a number of steps or, under a time budget, of seconds."""
+
+    settings: TrainSettings
+    steps: int | None
+    seconds: float | None
+
+    def share(self, step: int, elapsed: float) -> float:
+        """The share of the budget that is spent, 0 to 1."""
+        spent = step / self.steps if self.steps is not None else elapsed / (self.seconds or 1.0)
+        return min(1.0, spent)
+
+    def rate(self, step: int, share: float) -> float:
+        """The learning rate of the step after `step` steps and that share of the budget."""
+        return self.settings.lr * min(self._rise(step, share), self._fall(share))
+
+    def validates(self, step: int, before: float, share: float) -> bool:
+        """Whether to validate after this step, which moved the spent share from `before` to `share`."""
+        if share >= 1.0:
+            return True
+        if self.settings.validate_every is not None:
+            return step % self.settings.validate_every == 0
+        return math.floor(share * VALIDATIONS) > math.floor(before * VALIDATIONS)
+
+    def _rise(self, step: int, share: float) -> float:
+        warmup = self.settings.warmup
+        if warmup == 0:
+            return 1.0
+        if warmup >= 1:
+            return min(1.0, (step + 1) / warmup)
+        return min(1.0, (share + (1 / self.steps if self.steps else 1e-3)) / warmup)
+
+    def _fall(self, share: float) -> float:
+        if self.settings.decay == "linear":
+            return 1.0 - share
+        if self.settings.decay == "cosine":
+            return 0.5 * (1.0 + math.cos(math.pi * share))
+        if self.settings.decay == "late":
+            return min(1.0, (1.0 - share) / LATE)
+        return 1.0
+
+
+def schedule(settings: TrainSettings, tokens_of_an_epoch: int) -> Schedule:
+    """The budget in steps; a row's window holds `unroll` tokens."""
+    if settings.time is not None:
+        return Schedule(settings, None, seconds(settings.time))
+    tokens = settings.tokens if settings.tokens is not None else (settings.epochs or 0) * tokens_of_an_epoch
+    return Schedule(settings, max(1, math.ceil(tokens / (settings.batch * settings.unroll))), None)
+
+
+# Its curve
+
+
+def draw_curve(run: Run) -> None:
+    """log.jsonl → curve.svg"""
+    entries = run.log.entries()
+    trained = [(entry["tokens"], _mean_perplexity(entry)) for entry in entries if "loss_forward" in entry]
+    series = {"training (among the sampled words)": trained}
+    for direction in ("forward", "backward"):
+        name = f"perplexity_{direction}"
+        series[f"held-out, {direction}"] = [(entry["tokens"], entry[name]) for entry in entries if name in entry]
+    drawn = {name: points for name, points in series.items() if points}
+    if drawn:
+        plots.lines(run.path / "curve.svg", drawn, x="tokens", y="perplexity", title=run.path.name, log_y=True)
+
+
+def _mean_perplexity(entry: Mapping[str, float]) -> float:
+    return math.exp(min(50.0, (entry["loss_forward"] + entry["loss_backward"]) / 2))
+
+
+def tensorboard_writer(folder: Path) -> Write:
+    """A function that writes event files; without TensorBoard it does nothing."""
+    if find_spec("tensorboard") is None:
+        return lambda step, figures: None
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(str(folder))
+
+    def write(step: int, figures: Mapping[str, float]) -> None:
+        for name, value in figures.items():
+            writer.add_scalar(name, value, step)
+        writer.flush()
+
+    return write

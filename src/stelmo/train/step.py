@@ -23,8 +23,7 @@ from stelmo.ops import reference as ops
 from stelmo.ops.losses import LossGradient, RowGradient
 from stelmo.ops.runs import Runs
 from stelmo.ops.trainable import Buffers
-from stelmo.train.batches import Batch
-from stelmo.train.sampling import Negatives
+from stelmo.train.batches import Batch, Negatives
 
 DIRECTIONS = (0, 1)  # forward, backward
 # One LSTM layer over a window: `trainable.lstm`, or the reference with the same arguments
@@ -35,7 +34,7 @@ Result = TypeVar("Result")
 
 
 def workers(device: torch.device) -> int:
-    """Into how many parts work is worth splitting: two, because there are two directions."""
+    """Number of threads that work is split into: two, one for each direction, if torch has more than one."""
     return 2 if device.type == "cpu" and torch.get_num_threads() > 1 else 1
 
 
@@ -92,7 +91,7 @@ class Dropout(NamedTuple):
         return [mask.bernoulli_(kept, generator=generator).div_(kept).to(like.device) for mask in drawn]
 
     def function(self, direction: int) -> Drop:
-        """Drops a share of whatever it is given, with a new mask each time."""
+        """A function that applies dropout to its argument, with a new mask each time."""
         if not self.share:
             return keep
         generator, kept = self._generator(direction), 1 - self.share
@@ -176,7 +175,7 @@ class EncodedWords:
     def __init__(self, bilm: BiLM, ids_U: Tensor) -> None:
         self._bilm, self._ids_U, self._trained = bilm, ids_U, _trained(bilm.encoder)
         count = min(workers(ids_U.device), len(ids_U))
-        shares = [slice(first, None, count) for first in range(count)]  # long and short words for everyone
+        shares = [slice(first, None, count) for first in range(count)]  # each thread gets long and short words
         self._parts = list(zip(shares, side_by_side(self._encode, shares, ids_U.device), strict=True))
         self.x_UP = bilm.encoder.table.new_empty(len(ids_U), bilm.config.projection)
         for share, part_uP in self._parts:
@@ -202,7 +201,7 @@ class EncodedWords:
 
 
 class _Direction(NamedTuple):
-    """What one direction gives; only what is trained has a gradient."""
+    """The results of one direction; only what is trained has a gradient."""
 
     loss: LossGradient
     end: State

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stelmo.config import CodePointInput, ModelConfig, WordInput, parse
-from stelmo.corpus.folder import Corpus
+from stelmo.corpus.folder import Corpus, type_counts
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.formats import models
 from stelmo.model.bilm import Softmax
@@ -22,10 +22,10 @@ from stelmo.progress import NoProgress
 from stelmo.settings import TrainSettings, VectorSettings
 from stelmo.store.runs import SOFTMAX, Run
 from stelmo.store.saved import SavedModel
+from stelmo.train.learner import Start, log_frequencies
 from stelmo.train.presets import Layer, Plan, overridden
 from stelmo.train.pretrain import Outcome, pretrain
 from stelmo.train.run_state import Best, StageReport, TrainProgress
-from stelmo.train.start import Start, log_frequencies, type_counts
 from stelmo.train.warm_start import RowLesson, WarmStart, WordVectors, read_vectors, trained_once
 from stelmo.train.world import World, join, local_device
 
@@ -135,7 +135,7 @@ def _frozen_start(
     world: World,
     progress: TrainProgress,
 ) -> Start:
-    """The model with a softmax that knows the words' frequencies and, with static vectors, which words are alike."""
+    """The model with a softmax that has the words' frequencies as biases and, if given, static vectors as rows."""
     start = _start(saved, unigram_softmax(corpus, saved.config), frozen=True)
     if warm is None:
         return start
@@ -172,12 +172,8 @@ def figures(to: Path) -> dict[str, Best]:
     alone, everything = (_validations(Run(path)) for path in (to / SOFTMAX, to))
     first, last = ("softmax learned", "everything learned") if alone else ("before", "after")
     found = {"words by frequency": alone[:1], first: everything[:1]}
-    found[last] = [min(everything, key=_both)] if everything[1:] else []
+    found[last] = [min(everything, key=lambda found: found.perplexity)] if everything[1:] else []
     return {name: figures[0] for name, figures in found.items() if figures}
-
-
-def _both(found: Best) -> float:
-    return found.perplexity
 
 
 def _validations(run: Run) -> list[Best]:

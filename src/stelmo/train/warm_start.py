@@ -4,14 +4,15 @@
                 on its first D outputs; a word-id model copies them into its table
   the softmax   takes them as the first D columns of its rows, and the words' log frequencies as its bias
 
-and the LSTMs start from random weights as always. A model that is there already (`tune`) keeps its encoder; the rows
-of its new softmax are the vectors times a D × P matrix, learned while the biLM stays as it is.
+and the LSTMs start from random weights as always. A model that is tuned (`tune`) keeps its encoder; the rows
+of its new softmax are the vectors times a D × P matrix, learned while the biLM does not change.
 
 D columns of the vectors, P projection, S types, V vocabulary, U words that have a vector, u words of one step.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stelmo.config import ModelConfig, WordInput
-from stelmo.corpus.folder import Corpus
+from stelmo.corpus.folder import Corpus, type_counts
 from stelmo.corpus.windows import Sentences, Streams
 from stelmo.errors import ConfigError, DataError
 from stelmo.model.bilm import BiLM, Softmax
@@ -30,19 +31,20 @@ from stelmo.settings import TrainSettings, VectorSettings
 from stelmo.store import runs, static
 from stelmo.store.runs import Run
 from stelmo.store.static import StaticVectors
-from stelmo.text.ids import Alphabet
+from stelmo.text.ids import Alphabet, word_ids
 from stelmo.text.vocabulary import Vocabulary
-from stelmo.train.batches import Batches, word_ids
-from stelmo.train.sampling import negatives
-from stelmo.train.start import Start, log_frequencies, random_softmax, sampled_words, type_counts
+from stelmo.train.batches import Batches, negatives, sampled_words
+from stelmo.train.learner import Start, log_frequencies, random_softmax
 from stelmo.train.step import DIRECTIONS, EncodedWords, outputs
-from stelmo.train.word2vec import TRAINED, train_vectors
 
 FOLDER = "warm-start"  # inside the run: the spelling lesson's checkpoints and, for `trained`, the vectors
 MARKERS = 2  # types 0 and 1 are <S> and </S>
 UNUSED_OUTPUTS = 0.01  # weight of the penalty that keeps the encoder's other outputs small
 MOST_DIMENSIONS = 10_000  # beyond it the main directions would take gigabytes
 SAVE_EVERY = 500  # steps of the lesson between checkpoints
+TRAINED = "trained"  # in place of a file's name: word2vec on the corpus itself, so wide and for so many epochs
+WIDTH = 100
+EPOCHS = 5
 ROW_RATE = 0.01  # peak learning rate of the matrix that turns vectors into a new softmax's rows
 
 Matrix = NDArray[np.float32]
@@ -105,10 +107,11 @@ class WordVectors:
 def _refuse_unknown_words(known: NDArray[np.bool_], counts: NDArray[np.float64], settings: VectorSettings) -> None:
     share = float(counts[known].sum() / max(1.0, counts.sum()))
     if not known.any() or share < settings.least_known:
+        expected = f"{settings.least_known:.0%}" if known.any() else "one word"
+        allow = ", or allow it with --set vectors.least_known=0" if known.any() else ""
         raise DataError(
-            f"--vectors: they know {share:.1%} of the running words of this corpus, expected at least "
-            f"{settings.least_known:.0%}; are they of another language? Take others, or allow it with "
-            "--set vectors.least_known=0"
+            f"--vectors: they know {share:.1%} of the running words of this corpus, expected at least {expected}; "
+            f"they may be for another language: use other vectors{allow}"
         )
 
 
@@ -120,7 +123,7 @@ class WarmStart(NamedTuple):
     digest: str
 
     def about(self) -> dict[str, Any]:
-        """As run.json keeps it."""
+        """As stored in run.json."""
         return {**self.settings.model_dump(mode="json"), "digest": self.digest}
 
 
@@ -221,7 +224,7 @@ class Lesson:
         self._optimizer = torch.optim.Adam(bilm.encoder.parameters(), settings.lr, fused=True)
 
     def run(self, run: Run, say: Say, advance: Advance) -> None:
-        """All steps, or those that an interrupted lesson has left."""
+        """All steps, or the remaining ones of an interrupted lesson."""
         folder = Run(run.path / FOLDER)
         runs.make(folder.path / "checkpoints")
         first = self._resume(folder, say)
@@ -286,7 +289,7 @@ class Lesson:
 
 
 class RowLesson:
-    """The rows of a new softmax for a biLM that stays as it is: static vectors times a matrix, which is learned.
+    """The rows of a new softmax for a biLM that does not change: static vectors times a matrix, which is learned.
 
     Words that are rare in the text get a useful row, too: similar vectors give similar rows.
     """
@@ -333,3 +336,45 @@ class RowLesson:
         self._optimizer.step()
         weight_VP[self._numbers_U] = self._vectors_UD @ self._matrix_DP
         return loss
+
+
+# Vectors trained on the text itself
+
+
+def train_vectors(
+    sentences: Iterable[Sequence[str]], say: Callable[[str], None], min_count: int = 2, width: int = WIDTH
+) -> StaticVectors:
+    """Vectors of the words that occur `min_count` times; the same for the same sentences. Read several times over."""
+    try:
+        from gensim.models import Word2Vec
+        from gensim.models.callbacks import CallbackAny2Vec
+    except ImportError:
+        raise ConfigError(
+            f"--vectors {TRAINED}: gensim is not installed; pip install 'stelmo[baselines]', or give a file"
+        ) from None
+
+    class Epochs(CallbackAny2Vec):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.done = 0
+
+        def on_epoch_end(self, model: Any) -> None:
+            self.done += 1
+            say(f"word2vec: epoch {self.done} of {EPOCHS}")
+
+    model = Word2Vec(
+        sentences,
+        vector_size=width,
+        min_count=min_count,
+        sg=1,
+        epochs=EPOCHS,
+        seed=1,
+        workers=1,  # with several threads the order of updates differs from run to run
+        hashfxn=_number,
+        callbacks=[Epochs()],
+    )
+    return StaticVectors(list(model.wv.index_to_key), np.array(model.wv.vectors, np.float32))
+
+
+def _number(text: str) -> int:
+    """Python's own hash of a string differs from process to process."""
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))

@@ -132,7 +132,7 @@ def local_device(name: str) -> torch.device:
 
 @contextmanager
 def _whole() -> Iterator[None]:
-    """If one process is lost, the others end as well: they could only wait."""
+    """If one process is lost, the others end as well: they would wait forever."""
     try:
         yield
     except RuntimeError as problem:

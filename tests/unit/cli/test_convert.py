@@ -1,18 +1,5 @@
 """`stelmo convert`: formats and back, and the old spelling of the format."""
 
-from functools import partial
-
-import commands
-import pytest
-import tiny
-
-
-@pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    tiny.folder(tmp_path / "model")
-    return partial(commands.run, monkeypatch, capsys)
-
 
 def test_convert_and_info_go_there_and_back(call, tmp_path):
     assert call("convert", "model", "published", "--format", "bilm", "--token-embeddings").code == 0

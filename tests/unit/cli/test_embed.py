@@ -15,14 +15,7 @@ import tiny
 import zstandard
 
 import stelmo as stelmo_package
-from stelmo.cli import table
-
-
-@pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    tiny.folder(tmp_path / "model")
-    return partial(commands.run, monkeypatch, capsys)
+from stelmo.formats import models
 
 
 @pytest.fixture
@@ -48,32 +41,67 @@ def test_a_sentence_becomes_a_table_of_its_words(embed):
     assert "12 numbers per word" in done.out
 
 
-def test_a_word_that_sentences_share_is_compared_layer_by_layer(embed):
-    done = embed("the bank rose .", "a bank .", "that river bank and this bank .")
-    lines = done.out.splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith("cosine of"))
-    assert lines[start].split()[2:] == ["layer", "0", "layer", "1", "layer", "2"]
-    assert lines[start + 1].split()[:5] == ["bank", "(1),", "bank", "(2)", "1.00"]  # layer 0 knows no context
-    first, second = tiny.model().layers([["the", "bank", "rose", "."], ["a", "bank", "."]])
+@pytest.fixture
+def mild(tmp_path):
+    """A model with small weights: those of the tiny one saturate, so that all uses of a word are alike."""
+    saved = tiny.saved(start=None)
+    for tensor in saved.bilm.state_dict().values():
+        tensor.mul_(0.3)
+    models.write(saved, tmp_path / "mild")
+    return stelmo_package.load(tmp_path / "mild")
+
+
+def test_a_word_that_sentences_share_is_compared_layer_by_layer(call, mild):
+    text = ["the bank rose .", "a bank .", "that river bank and this bank .", "bank it ."]
+    done = call("embed", "--model", "mild", *text, "--layer", "top")
+    assert done.code == 0, done.err
+    heading, *uses, empty, header, first, second, third, said, written = done.out.splitlines()
+    assert heading.split() == ["bank", "in", "vector"]
+    assert empty == ""
+    assert header.split() == ["similarity", "of", "bank", "layer", "0", "(no", "context)", "layer", "1", "layer", "2"]
+    assert written.startswith("12 numbers per word")
+    sentences = [["the", "bank", "rose", "."], ["a", "bank", "."], ["bank", "it", "."]]
+    layers = [found[:, tokens.index("bank")] for found, tokens in zip(mild.layers(sentences), sentences, strict=True)]
+    names = (1, 2, 4)  # the third sentence has the word twice: which one would be meant?
+    for line, name, tokens, vectors in zip(uses, names, sentences, layers, strict=True):
+        assert line.split() == [str(name), *tokens, *(f"{number:.2f}" for number in vectors[-1][:4]), "…"]
+    expected = {
+        (names[a], names[b]): (layers[a] * layers[b]).sum(1)
+        / (np.linalg.norm(layers[a], axis=1) * np.linalg.norm(layers[b], axis=1))
+        for a, b in ((0, 1), (0, 2), (1, 2))
+    }
+    best = max(range(3), key=lambda layer: np.ptp([cosines[layer] for cosines in expected.values()]))
+    ranked = sorted(expected, key=lambda pair: -expected[pair][best])
+    for line, (a, b) in zip((first, second, third), ranked, strict=True):
+        assert line.split() == ["in", str(a), "and", str(b), *(f"{cosine:.2f}" for cosine in expected[a, b])]
+    (a, b), (c, d) = ranked[0], ranked[-1]
+    assert said == (
+        f"Layer {best} separates the uses of bank most: {a} and {b} are the most similar ({expected[a, b][best]:.2f}), "
+        f"{c} and {d} the least ({expected[c, d][best]:.2f})."
+    )
+
+
+def test_of_two_uses_the_layer_where_they_differ_most_is_named(call, mild):
+    first, second = mild.layers([["the", "bank", "rose", "."], ["a", "bank", "."]])
     norms = np.linalg.norm(first[:, 1], axis=1) * np.linalg.norm(second[:, 1], axis=1)
-    expected = (first[:, 1] * second[:, 1]).sum(1) / norms
-    assert lines[start + 1].split()[4:] == [f"{cosine:.2f}" for cosine in expected]
-    assert "bank (3)" not in "".join(lines[start:])  # twice in one sentence: which one would be meant?
+    cosines = (first[:, 1] * second[:, 1]).sum(1) / norms
+    expected = f"The two uses of bank differ most in layer {cosines.argmin()} (cosine {cosines.min():.2f})."
+    assert expected in call("embed", "--model", "mild", "the bank rose .", "a bank .").out.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("sentences", "vocabulary", "word"),
-    [
-        (["the bank .", "the bank ."], ["the", "bank", "."], "bank"),  # the rarer of two
-        (["the bank .", "the bank ."], None, "bank"),  # the longer of two
-        (["the bank", "the river", "the sea bank"], ["the", "bank"], "the"),  # in most sentences
-        (["a b", "c d"], None, None),
-        ([". .", ". ."], None, None),
-        (["the bank"], None, None),
-    ],
-)
-def test_the_shared_word_is_the_one_worth_comparing(sentences, vocabulary, word):
-    assert table.shared_word([sentence.split() for sentence in sentences], vocabulary) == word
+def test_where_no_layer_separates_the_uses_it_is_said(embed):
+    assert "No layer separates the uses of bank." in embed(*["the bank ."] * 3).out.splitlines()
+
+
+def test_of_many_uses_the_most_and_the_least_similar_are_shown(embed):
+    out = embed(*(f"{'the ' * number} bank ." for number in range(7))).out
+    assert out.count("\nin ") == 10
+    assert out.count("\n…") == 1
+
+
+def test_sentences_that_share_no_word_make_a_table_of_all_words(embed):
+    out = embed("the bank", "a river").out.splitlines()
+    assert [line.split()[0] for line in out[:5]] == ["word", "the", "bank", "a", "river"]
 
 
 def test_a_word_in_square_brackets_is_shown_as_it_is(embed):

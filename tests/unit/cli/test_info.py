@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import commands
 import pytest
 import tiny
 
@@ -11,13 +10,6 @@ from stelmo.cli.info import describe
 from stelmo.explore import index
 
 SENTENCES = [["The", "bank", "."], ["a", "river", "bank"]]
-
-
-@pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    tiny.folder(tmp_path / "model")
-    return partial(commands.run, monkeypatch, capsys)
 
 
 @pytest.fixture

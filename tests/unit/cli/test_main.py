@@ -1,22 +1,11 @@
 """All commands: help, version, exit codes, and one line for what is wrong or interrupted."""
 
-from functools import partial
-
-import commands
 import pytest
-import tiny
 from typer.core import TyperGroup
 from typer.main import get_command
 
 import stelmo
 from stelmo.cli.main import COMMANDS, RESUMABLE, app
-
-
-@pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    tiny.folder(tmp_path / "model")
-    return partial(commands.run, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import shutil
 from functools import partial
 
 import commands
@@ -10,7 +11,10 @@ import pytest
 import tiny
 import toy_lm
 
+from stelmo.corpus.folder import read_manifest
+from stelmo.corpus.prepare import prepare
 from stelmo.formats import models
+from stelmo.settings import PrepareSettings
 
 TOY = {"<S>": 0.0625, "</S>": 0.125, "<UNK>": 0.1875, "the": 0.5, "bank": 0.125}
 TEXT = "the bank\n\nthe quokka bank\n"
@@ -111,6 +115,99 @@ def test_the_state_changes_the_figures(call, tmp_path):
         json.loads(call("random", "the bank", "--json", "--state", state).out) for state in ("warm", "fresh")
     )
     assert warm["forward"] != fresh["forward"]
+
+
+# Of a corpus
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Two files; "town" is outside the toy's vocabulary."""
+    (tmp_path / "first.tok").write_text("the bank\n" * 40)
+    (tmp_path / "second.tok").write_text("the town the bank\n" * 40)
+    prepare(
+        [tmp_path / "first.tok", tmp_path / "second.tok"],
+        tmp_path / "corpus",
+        PrepareSettings(format="tokens", heldout=0.5),
+    )
+    return tmp_path / "corpus"
+
+
+ONE = ([0.5, 0.125, 0.125], [0.5, 0.125, 0.0625])  # a sentence forward, backward
+TWO = ([0.5, 0.1875, 0.5, 0.125, 0.125], [0.5, 0.1875, 0.5, 0.125, 0.0625])
+
+
+def test_the_held_out_text_of_a_corpus_has_a_row_for_each_file(call, corpus, tmp_path):
+    done = call("model", "--data", "corpus", "--json", "-o", "rows.jsonl", "--rows", 3)
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert (found["model"], found["corpus"], found["vocabulary"]) == ("model", "corpus", 5)
+    first, second = found["files"]
+    sizes = [sizes.heldout.sentences for sizes in read_manifest(corpus).by_input]
+    assert [row["words"] for row in (first, second)] == [2 * sizes[0], 4 * sizes[1]]
+    assert [row["file"] for row in (first, second)] == [str(tmp_path / "first.tok"), str(tmp_path / "second.tok")]
+    assert [row["unknown_share"] for row in (first, second)] == [0, 0.25]
+    for row, (forward, backward) in ((first, ONE), (second, TWO)):
+        assert row["forward"] == perplexity_of(*forward)
+        assert row["backward"] == perplexity_of(*backward)
+        assert row["combined"] == perplexity_of(*forward, *backward)
+    assert found["all"]["forward"] == perplexity_of(*ONE[0] * sizes[0], *TWO[0] * sizes[1])
+    assert found["all"]["file"] == "all"
+    written = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert written == [first, second, found["all"]]
+
+
+def test_the_table_of_a_corpus_says_how_many_words_are_unknown(call, corpus):
+    done = call("model", "--data", "corpus")
+    head, first, second, everything, explained = done.out.splitlines()
+    assert head.split()[-5:] == ["unknown", "forward", "backward", "geometric", "mean"]
+    assert [line.split()[2] for line in (first, second)] == ["0.0%", "25.0%"]
+    assert everything.startswith("all ")
+    assert explained == (
+        "full softmax over 5 words; unknown: outside that vocabulary, scored as <UNK>; 64 rows side by side, "
+        "state carried"
+    )
+
+
+def test_a_limit_is_explained(call, corpus, tmp_path):
+    done = call("model", "--data", "corpus", "--tokens", 10, "--rows", 1, "-o", "-")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [row["predictions"] for row in rows] == [20, 20, 20]  # a row's window has 20 tokens
+    assert done.err.endswith(f"all held-out text, which begins with {tmp_path / 'first.tok'}\n")
+
+
+WRONG_OF_A_CORPUS = {
+    "a folder that is not a corpus": (["model", "--data", "model"], "not a finished corpus"),
+    "a missing corpus": (["model", "--data", "nowhere"], "nowhere: no such folder"),
+    "an older corpus": (["model", "--data", "older"], "older: prepared by an earlier version"),
+    "nothing held out": (["model", "--data", "trained"], "trained: no held-out sentences"),
+    "no softmax": (["headless", "--data", "corpus"], "no softmax"),
+    "no vocabulary": (["wordless", "--data", "corpus"], "no vocabulary"),
+    "a text beside it": (["model", "text.tok", "--data", "corpus"], "--data and FILE exclude each other"),
+    "rows of sentences": (["model", "--per-sentence", "--data", "corpus"], "--data and --per-sentence"),
+    "a state": (["model", "--state", "warm", "--data", "corpus"], "--data and --state"),
+    "a limit without a corpus": (["model", "text.tok", "--tokens", 5], "--tokens requires --data"),
+    "rows without a corpus": (["model", "text.tok", "--rows", 5], "--rows requires --data"),
+    "8 bits": (["model", "--data", "corpus", "--precision", "int8"], "float32 or float64"),
+    "two outputs": (["model", "--data", "corpus", "--json", "-o", "-"], "give one of them"),
+    "an unknown ending": (["model", "--data", "corpus", "-o", "rows.doc"], "unknown extension '.doc'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG_OF_A_CORPUS.values(), ids=WRONG_OF_A_CORPUS)
+def test_what_is_wrong_with_a_corpus_is_said_in_one_sentence(arguments, message, call, corpus, tmp_path):
+    models.write(tiny.saved(read_softmax=None), tmp_path / "headless")
+    models.write(tiny.saved(vocabulary=None), tmp_path / "wordless")
+    prepare([tmp_path / "first.tok"], tmp_path / "trained", PrepareSettings(format="tokens", heldout=0))
+    shutil.copytree(corpus, tmp_path / "older")
+    values = json.loads((corpus / "manifest.json").read_text())
+    (tmp_path / "older" / "manifest.json").write_text(json.dumps({**values, "by_input": None}))
+    before = sorted(tmp_path.rglob("*"))
+    done = call(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 WRONG = {

@@ -63,6 +63,70 @@ def test_what_is_wrong_is_one_sentence(arguments, message, call, corpus):
     assert re.search(message, done.err)
 
 
+# Static vectors
+
+
+def vectors(path, words, width=3, **given):
+    """A file in GloVe's format; `given` replaces the vectors of some words."""
+    rows = {word: f"{number} {-number} {number**2 % 7}{' 1' * (width - 3)}" for number, word in enumerate(words, 1)}
+    path.write_text("".join(f"{word} {row}\n" for word, row in (rows | given).items()))
+
+
+KNOWN = [f"w{number}" for number in range(40)]
+WRONG_VECTORS = {
+    "another language": (lambda path: vectors(path, ["der", "die", "w27"]), [], r"they know \d\.\d% of the running"),
+    "fewer dimensions than asked": (
+        lambda path: vectors(path, KNOWN),
+        ["vectors.dimensions=4"],
+        "vectors.dimensions is 4, but v.txt has 3; ask for 3",
+    ),
+    "not a number": (lambda path: vectors(path, KNOWN, w1="1 nan 2"), [], "the vector of 'w1' is not finite"),
+    "infinite": (lambda path: vectors(path, KNOWN, w1="1 inf 2"), [], "the vector of 'w1' is not finite"),
+    "rows of different lengths": (lambda path: vectors(path, KNOWN, w9="1 2"), [], r"v\.txt:10: .*2"),
+    "an empty file": (lambda path: path.write_text(""), [], r"v\.txt"),
+    "bytes": (lambda path: path.write_bytes(b"\x80\xff" * 50), [], r"v\.txt"),
+    "no file": (lambda path: None, [], r"v\.txt: .*[Nn]o such file"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "words", "message"), WRONG_VECTORS.values(), ids=WRONG_VECTORS)
+def test_vectors_that_do_not_fit_are_refused_before_anything_is_written(make, words, message, call, corpus, tmp_path):
+    make(tmp_path / "v.txt")
+    chosen = [part for word in words for part in ("--set", word)]
+    done = call("tiny", "--data", corpus, "--to", "run", *SETTINGS, "--vectors", "v.txt", *chosen)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("\n") == 1
+    assert re.search(message, done.err), done.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_vectors_of_another_language_can_be_allowed(call, corpus, tmp_path):
+    vectors(tmp_path / "v.txt", ["der", "die", "w27", "w31", "w34"])
+    chosen = ["--vectors", "v.txt", "--set", "vectors.least_known=0", "--set", "vectors.steps=2"]
+    done = call("tiny", "--data", corpus, "--to", "run", *SETTINGS, *chosen)
+    assert done.code == 0, done.err
+    assert re.search(r"note: warm start: \d of .* \(\d+\.\d% of the running words\)", done.err)
+
+
+def test_more_dimensions_than_the_projection_are_reduced_and_it_is_said(call, corpus, tmp_path):
+    vectors(tmp_path / "v.txt", KNOWN, width=20)
+    done = call("tiny", "--data", corpus, "--to", "run", *SETTINGS, "--vectors", "v.txt", "--set", "vectors.steps=2")
+    assert done.code == 0, done.err
+    assert "note: v.txt: 20 dimensions; the 16 main directions are used (the projection has 16)" in done.err
+
+
+def test_a_run_resumes_only_with_the_vectors_it_was_started_with(call, corpus, tmp_path):
+    command = ("tiny", "--data", corpus, "--to", "run", *SETTINGS, "--vectors", "v.txt", "--set", "vectors.steps=2")
+    vectors(tmp_path / "v.txt", KNOWN)
+    assert call(*command).code == 0
+    vectors(tmp_path / "v.txt", KNOWN, w3="5 5 5")
+    done = call(*command)
+    assert done.code == 2
+    assert "vectors.digest is" in done.err
+    vectors(tmp_path / "v.txt", KNOWN)
+    assert "nothing to do" in call(*command).out
+
+
 def test_an_interrupt_says_how_to_resume(call, corpus, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt

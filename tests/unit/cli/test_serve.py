@@ -67,7 +67,7 @@ def test_an_exposed_server_asks_for_its_token(started, place):
 
 
 def test_an_exposed_server_without_a_token_is_refused_unless_it_is_meant(started):
-    with pytest.raises(ConfigError, match=r"--token-file, or accept anybody with --open"):
+    with pytest.raises(ConfigError, match=r"--token-file, or allow everyone with --open"):
         serve("model", host="0.0.0.0")
     assert not started
     serve("model", host="0.0.0.0", open_=True)

@@ -80,13 +80,22 @@ def test_tuning_that_only_harms_leaves_the_model_as_it_was(tune, tmp_path):
         (["--set-softmax", "lr"], "lr=0.002"),
         (["--data", "nowhere"], "nowhere"),
         (["--to", "published"], "not a training run"),
+        (["--vectors", "foreign.txt"], "they know 0.0% of the running words"),
+        (["--vectors", "nan.txt"], "the vector of 'bank' is not finite"),
+        (["--vectors", "few.txt", "--set", "vectors.dimensions=3"], "vectors.dimensions is 3, but few.txt has 2"),
+        (["--vectors", "missing.txt"], "missing.txt"),
+        (["--set", "vectors.steps=3"], "these settings require --vectors"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(arguments, message, tune):
+def test_what_is_wrong_is_said_in_one_line(arguments, message, tune, tmp_path):
+    (tmp_path / "foreign.txt").write_text("der 1 2\ndie 3 4\n")
+    (tmp_path / "nan.txt").write_text("the 1 2\nbank nan 2\n")
+    (tmp_path / "few.txt").write_text("the 1 2\nbank 2 1\nriver 0 3\n")
     done = tune("--new-softmax", *arguments)
     assert done.code == 2
     assert message in done.err
     assert done.err.count("\n") == 1
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_missing_model_is_named(call):

@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import json
 import lzma
 import os
 import signal
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stelmo.corpus import assemble, chunks, counts, inputs
+from stelmo.corpus import assemble, chunks
 from stelmo.corpus import folder as shards
 from stelmo.corpus import prepare as module
 from stelmo.corpus.prepare import prepare
@@ -52,7 +53,7 @@ def files_of(folder):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Many chunks and several shards out of little text."""
-    monkeypatch.setattr(inputs, "CHUNK_CHARACTERS", 60)
+    monkeypatch.setattr(chunks, "CHUNK_CHARACTERS", 60)
     monkeypatch.setattr(assemble, "SHARD_TOKENS", 100)
 
 
@@ -210,11 +211,54 @@ def test_a_corpus_of_one_line_needs_all_of_it(tmp_path):
         made(tmp_path, "One. Two.\n", PrepareSettings())
 
 
+# The input files
+
+
+def parts_by_input(folder, part):
+    """The sentences of each input, by the manifest's counts."""
+    corpus = shards.read(folder)
+    sentences, first, found = Sentences(getattr(corpus, part)), 0, []
+    for sizes in corpus.manifest.by_input:
+        size = getattr(sizes, part)
+        own = sentences.part(first, size.sentences)
+        assert (len(own), own.tokens) == (size.sentences, size.tokens)
+        found.append([corpus.words.words(own[number]) for number in range(len(own))])
+        first += size.sentences
+    assert first == len(sentences)
+    return found
+
+
+@pytest.mark.parametrize("heldout", [0, 0.3])
+def test_the_manifest_says_which_sentences_come_from_which_input(tmp_path, small_chunks, heldout):
+    """The first word of every line names its file; one file is empty."""
+    names = ["b", "empty", "a", "c"]
+    texts = {name: "".join(f"{name} {'word ' * (n % 7)}\n" for n in range(50)) for name in names} | {"empty": "\n"}
+    files = [write(tmp_path / f"{name}.tok", text) for name, text in texts.items()]
+    prepare(files, tmp_path / "corpus", PrepareSettings(format="tokens", heldout=heldout))
+    found = {part: parts_by_input(tmp_path / "corpus", part) for part in shards.SPLITS}
+    for number, (name, text) in enumerate(texts.items()):
+        own = [sentence for part in shards.SPLITS for sentence in found[part][number]]
+        assert sorted(own) == sorted(line.split() for line in text.splitlines() if line), name
+    assert [bool(own) for own in found["heldout"]] == [heldout > 0 and name != "empty" for name in names]
+
+
+def test_a_manifest_of_an_earlier_version_is_read_and_is_the_same_corpus(tmp_path):
+    manifest = made(tmp_path, LONG_TEXT, PrepareSettings())
+    path = tmp_path / "corpus" / shards.MANIFEST
+    values = json.loads(path.read_text())
+    del values["by_input"]
+    path.write_text(json.dumps(values))
+    old = shards.read(tmp_path / "corpus")
+    assert old.manifest.by_input is None
+    assert old.fingerprint() == manifest.fingerprint()
+    assert not prepare([tmp_path / "a.txt"], tmp_path / "corpus", PrepareSettings()).made
+
+
 # The report
 
 
 def test_repeated_lines_are_counted_and_the_most_frequent_named(tmp_path, small_chunks, monkeypatch):
-    monkeypatch.setattr(counts, "_HASHES_AT_ONCE", 7)
+    monkeypatch.setattr(assemble, "_HASHES_AT_ONCE", 7)
     lines = ["once", *["See also"] * 4, "twice", *(f"number {n}" for n in range(30)), "twice"]
     manifest = made(tmp_path, "\n\n".join(lines))
     assert (manifest.lines, manifest.duplicate_lines) == (37, 4)
@@ -295,10 +339,10 @@ KILLED = """
 import sys
 from pathlib import Path
 from stelmo.config import PrepareSettings
-from stelmo.corpus import inputs
+from stelmo.corpus import chunks
 from stelmo.corpus.prepare import prepare
 if __name__ == "__main__":
-    inputs.CHUNK_CHARACTERS = 2000
+    chunks.CHUNK_CHARACTERS = 2000
     prepare([sys.argv[1]], Path(sys.argv[2]), PrepareSettings(), processes=2)
 """
 
@@ -316,7 +360,7 @@ def test_a_killed_run_goes_on_and_leaves_no_process_behind(tmp_path, monkeypatch
     while _alive(process.pid):
         assert time.monotonic() < deadline, "workers outlive their parent"
         time.sleep(0.05)
-    monkeypatch.setattr(inputs, "CHUNK_CHARACTERS", 2000)
+    monkeypatch.setattr(chunks, "CHUNK_CHARACTERS", 2000)
     for name in ("corpus", "whole"):
         prepare([text], tmp_path / name, PrepareSettings())
     assert files_of(tmp_path / "corpus") == files_of(tmp_path / "whole")

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stelmo.corpus.order import key_of, shuffled
-from stelmo.corpus.windows import BEGIN, END, Sentences, Streams, held_out, whole
+from stelmo.corpus.windows import BEGIN, END, Sentences, Streams, held_out, key_of, shuffled, whole
 from stelmo.errors import DataError
 
 quick = settings(max_examples=30, deadline=None)
@@ -44,6 +43,16 @@ def test_a_sentence_is_the_same_whatever_shard_holds_it(sizes, shards):
     assert parts.tokens == sum(sizes)
     for number in range(len(sizes)):
         assert parts[number].tolist() == whole[number].tolist()
+
+
+@quick
+@given(lengths, st.integers(1, 4), st.integers(0, 30), st.integers(0, 30))
+def test_a_part_has_consecutive_sentences_numbered_from_0(sizes, shards, first, count):
+    whole = sentences_of(sizes, shards)
+    expected = [whole[number].tolist() for number in range(len(sizes))][first : first + count]
+    part = whole.part(first, count)
+    assert [part[number].tolist() for number in range(len(part))] == expected
+    assert part.tokens == sum(map(len, expected))
 
 
 def test_there_is_no_sentence_past_the_end():

@@ -35,11 +35,6 @@ TEXTS = ["The bank . A river !", "", "über 日本", "  \n ", "a"]
 TOKENS = [["The", "bank", "."], [], ["river"], ["a", "bank"]]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tiny.folder(tmp_path_factory.mktemp("model") / "tiny")
-
-
 def expected(folder, sentences_of_texts, layer, pool):
     """From all layers of all tokens, the slow way."""
     model = stelmo.load(folder)

@@ -27,11 +27,6 @@ TEXTS = ["The bank  . A river !\n", "", "über 日本 don't", " \n ", "a"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tiny.folder(tmp_path_factory.mktemp("model") / "tiny")
-
-
-@pytest.fixture(scope="module")
 def model(folder):
     return stelmo.load(folder)
 

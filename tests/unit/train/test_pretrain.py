@@ -19,10 +19,9 @@ from stelmo.lm.perplexity import Perplexity, perplexity
 from stelmo.model.bilm import BiLM
 from stelmo.store.runs import Run
 from stelmo.text.ids import word_ids
-from stelmo.train.learner import Learner
+from stelmo.train.learner import Learner, counted_start, random_softmax
 from stelmo.train.presets import plan
 from stelmo.train.pretrain import pretrain
-from stelmo.train.start import counted_start, random_softmax
 
 SMALL = ("batch=8", "unroll=6", "lstm.cells=12", "validate_every=15", "log_every=7")
 
@@ -106,6 +105,15 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(words, corpus, tmp_path
     assert pretrain(chosen, corpus, tmp_path / "killed").finished
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
     assert entries(tmp_path / "killed") == entries(tmp_path / "whole")
+
+
+def test_a_run_resumes_on_the_same_text_prepared_by_a_version_that_recorded_less(corpus, tmp_path):
+    chosen = settings("checkpoint_every=4")
+    older = dataclasses.replace(corpus, manifest=corpus.manifest.model_copy(update={"by_input": None}))
+    killed(chosen, older, tmp_path / "killed", 10)
+    pretrain(chosen, corpus, tmp_path / "killed")
+    pretrain(chosen, corpus, tmp_path / "whole")
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 
 
 def test_killed_between_validation_and_checkpoint_it_repeats_the_validation(corpus, tmp_path, monkeypatch):

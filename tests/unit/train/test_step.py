@@ -8,8 +8,7 @@ from stelmo.config import CharInput, CodePointConvolution, CodePointInput, LstmC
 from stelmo.model.bilm import Softmax, State
 from stelmo.ops import reference as ops
 from stelmo.text import chars
-from stelmo.train.batches import Batch
-from stelmo.train.sampling import Negatives
+from stelmo.train.batches import Batch, Negatives
 from stelmo.train.step import StepBuffers, outputs, step
 
 WORDS = ["<S>", "</S>", "the", "a", "bank", "über", "日本", "of", "unbelievably", "x" * 60, "y" * 45]

@@ -1,6 +1,8 @@
 """Perplexity on held-out sentences, against an evaluation word by word with the reference."""
 
+import dataclasses
 import math
+from pathlib import Path
 
 import corpora
 import pytest
@@ -8,16 +10,19 @@ import tiny
 import torch
 
 from stelmo.corpus import folder as shards
+from stelmo.corpus.prepare import prepare
 from stelmo.corpus.windows import BEGIN, END, Sentences
 from stelmo.embed.model import Model
+from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.lm.perplexity import perplexity
 from stelmo.model.bilm import Softmax
 from stelmo.ops import reference as ops
-from stelmo.settings import LoadSettings
+from stelmo.settings import LoadSettings, PrepareSettings
 from stelmo.store.saved import SavedModel
 from stelmo.text import chars
+from stelmo.text.vocabulary import Vocabulary
 from stelmo.train.batches import Batches, word_ids
-from stelmo.train.validation import validate
+from stelmo.train.validation import ALL, measure_heldout, validate
 from stelmo.train.world import Many, World
 
 
@@ -144,3 +149,115 @@ def test_encoders_without_a_state_read_whole_sentences(kind, size, corpus, softm
     assert tokens == right.predictions
     assert math.exp(forward / tokens) == pytest.approx(right.forward)
     assert math.exp(backward / tokens) == pytest.approx(right.backward)
+
+
+# By input file
+
+
+TEXTS = {"first": 0, "empty": None, "second": 1}  # a seed each
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """A corpus of three files, of which one is empty; the last word of a sentence is the name of its file."""
+    folder = tmp_path_factory.mktemp("mixed")
+    for name, seed in TEXTS.items():
+        lines = corpora.sentences(80, seed) if seed is not None else []
+        (folder / name).write_text("".join(f"{line} {name}\n" for line in lines))
+    prepare([folder / name for name in TEXTS], folder / "corpus", PrepareSettings(format="tokens", heldout=25))
+    return shards.read(folder / "corpus")
+
+
+def language_model(words, config=tiny.CONFIG, **settings):
+    """Every word of the vocabulary has a random row of the softmax."""
+    head = Softmax(len(words), config.projection)
+    head.reset(torch.Generator().manual_seed(3))
+    head.requires_grad_(False)
+    saved = SavedModel(tiny.bilm(config), "test", Vocabulary(tuple(words)), read_softmax=lambda: head)
+    return Model(saved, LoadSettings(precision="float64", **settings))
+
+
+def held_out_words(corpus):
+    """The held-out sentences of each file, known by their last word."""
+    sentences = Sentences(corpus.heldout)
+    text = [corpus.words.words(sentences[number]) for number in range(len(sentences))]
+    files = {file.name: Path(file.name).name for file in corpus.manifest.inputs}
+    found = {name: [words for words in text if words[-1] == last] for name, last in files.items()}
+    return {name: own for name, own in found.items() if own}
+
+
+@pytest.mark.parametrize("known", [None, 20], ids=["the corpus's vocabulary", "a smaller one"])
+@pytest.mark.parametrize("rows", [1, 4])
+def test_each_file_has_the_perplexity_of_its_own_sentences(rows, known, mixed, tmp_path):
+    """Against a corpus that has nothing but the sentences of one file, prepared with the model's vocabulary."""
+    words = mixed.vocabulary.words[:known]
+    model = language_model(words)
+    rest = held_out_words(mixed)
+    assert len(rest) == 2
+    (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
+    expected = {}
+    for name, text in {**rest, ALL: [line for own in rest.values() for line in own]}.items():
+        path = tmp_path / f"{len(expected)}.tok"
+        path.write_text("".join(f"{' '.join(line)}\n" for line in text))
+        given = PrepareSettings(format="tokens", heldout=0, vocabulary=str(tmp_path / "vocab.txt"))
+        prepare([path], path.with_suffix(""), given)
+        alone = shards.read(path.with_suffix(""))
+        batches = Batches(word_ids(tiny.CONFIG, None), alone.words, alone.targets_S)
+        found = validate(model.bilm, model.softmax, Sentences(alone.train), batches, rows=rows, steps=5, world=World())
+        expected[name] = (alone.manifest.train.tokens, alone.manifest.train.unknown, found)
+    measured = measure_heldout(model, mixed, rows=rows)
+    assert [part.file for part in measured] == list(expected)
+    for part in measured:
+        assert (part.words, part.unknown) == expected[part.file][:2]
+        assert part.perplexity == pytest.approx(expected[part.file][2])
+    assert measured[-1].unknown == mixed.manifest.heldout.unknown or known is not None
+
+
+def test_the_last_figure_is_that_of_pretraining(mixed):
+    model = language_model(mixed.vocabulary.words)
+    batches = Batches(word_ids(tiny.CONFIG, None), mixed.words, mixed.targets_S)
+    options = {"rows": 3, "steps": 20, "world": World()}
+    assert measure_heldout(model, mixed, rows=3)[-1].perplexity == validate(
+        model.bilm, model.softmax, Sentences(mixed.heldout), batches, **options
+    )
+
+
+@pytest.mark.parametrize("kind", tiny.WITHOUT_STATE)
+def test_encoders_without_a_state_are_measured_by_file_too(kind, mixed):
+    model = language_model(mixed.vocabulary.words, tiny.WITHOUT_STATE[kind])
+    by_file = {part.file: part.perplexity for part in measure_heldout(model, mixed, rows=4)}
+    for name, text in held_out_words(mixed).items():
+        assert by_file[name] == pytest.approx(perplexity(model.log_probs(text)))
+
+
+def test_a_limit_holds_for_each_figure_and_only_counts_what_was_read(mixed):
+    model = language_model(mixed.vocabulary.words[:20])
+    everything = measure_heldout(model, mixed, rows=2)
+    for part, whole in zip(measure_heldout(model, mixed, rows=2, tokens=30), everything, strict=True):
+        assert 30 <= part.perplexity.predictions < 30 + 2 * 20 < whole.perplexity.predictions
+        assert 0 < part.words < part.perplexity.predictions
+        assert 0 < part.unknown < whole.unknown
+
+
+def test_of_one_file_the_figure_is_that_of_all(corpus):
+    one, everything = measure_heldout(language_model(corpus.vocabulary.words), corpus, rows=3)
+    assert one.file == corpus.manifest.inputs[0].name
+    assert everything == one._replace(file=ALL)
+
+
+def test_what_cannot_be_measured_is_refused(mixed):
+    model, headless = language_model(mixed.vocabulary.words), tiny.saved(read_softmax=None)
+    older = dataclasses.replace(mixed, manifest=mixed.manifest.model_copy(update={"by_input": None}))
+    wrong = dataclasses.replace(mixed, manifest=mixed.manifest.model_copy(update={"by_input": ()}))
+    with pytest.raises(DataError, match="prepare the text again"):
+        measure_heldout(model, older, rows=2)
+    with pytest.raises(DataError, match="does not add up"):
+        measure_heldout(model, wrong, rows=2)
+    with pytest.raises(DataError, match="no held-out sentences"):
+        measure_heldout(model, dataclasses.replace(mixed, heldout=()), rows=2)
+    with pytest.raises(ModelError, match="no softmax"):
+        measure_heldout(Model(headless), mixed, rows=2)
+    with pytest.raises(DataError, match="no line </S>"):
+        measure_heldout(language_model(["<S>", "<UNK>"]), mixed, rows=2)
+    with pytest.raises(ConfigError, match="int8"):
+        measure_heldout(tiny.model(precision="int8"), mixed, rows=2)

@@ -1,11 +1,14 @@
-"""How long a run is, and how fast it learns at each point."""
+"""How long a run is, and how fast it learns at each point; TensorBoard's files where it is installed."""
 
+import sys
+import types
 from itertools import pairwise
 
 import pytest
 
 from stelmo.settings import TrainSettings
-from stelmo.train.schedule import VALIDATIONS, schedule
+from stelmo.train import run_state
+from stelmo.train.run_state import VALIDATIONS, schedule
 
 
 def of(tokens_of_an_epoch=1000, **settings):
@@ -43,12 +46,6 @@ def test_decay_falls_towards_zero_at_the_end(decay):
     assert found[25] == pytest.approx(0.5)
 
 
-def test_late_decay_is_linear_over_the_last_fifth():
-    found = rates(of(epochs=1, decay="late"))
-    assert set(found[:41]) == {1.0}
-    assert found[40:] == pytest.approx([1.0 - n / 10 for n in range(10)])
-
-
 def test_under_a_time_budget_the_schedule_follows_the_clock():
     plan = of(time="10m", decay="linear", warmup=0.1)
     assert plan.steps is None
@@ -70,3 +67,37 @@ def test_a_run_validates_twenty_times_and_at_its_end():
 
 def test_it_validates_after_so_many_steps_and_at_its_end():
     assert validations(of(epochs=1, validate_every=20)) == [20, 40, 50]
+
+
+# Curves
+
+
+class Writer:
+    """In place of TensorBoard's writer: keeps what it is given in a file, once it is flushed."""
+
+    def __init__(self, folder):
+        self._path, self._lines = f"{folder}/events", []
+
+    def add_scalar(self, name, value, step):
+        self._lines.append(f"{step} {name} {value}")
+
+    def flush(self):
+        with open(self._path, "w") as file:  # noqa: PTH123
+            file.write("\n".join(self._lines))
+
+
+def test_with_tensorboard_every_figure_is_on_disk_after_each_call(monkeypatch, tmp_path):
+    monkeypatch.setattr(run_state, "find_spec", lambda name: object())
+    module = types.SimpleNamespace(SummaryWriter=Writer)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    write = run_state.tensorboard_writer(tmp_path)
+    write(7, {"loss": 1.5})
+    assert (tmp_path / "events").read_text() == "7 loss 1.5"
+    write(8, {"loss": 1.25, "lr": 0.1})
+    assert (tmp_path / "events").read_text() == "7 loss 1.5\n8 loss 1.25\n8 lr 0.1"
+
+
+def test_without_tensorboard_nothing_is_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(run_state, "find_spec", lambda name: None)
+    run_state.tensorboard_writer(tmp_path / "t")(7, {"loss": 1.5})
+    assert not (tmp_path / "t").exists()

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stelmo.cli.inputs import Inputs
+from stelmo.cli.arguments import Inputs
 from stelmo.errors import DataError
 
 
