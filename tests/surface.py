@@ -91,7 +91,7 @@ CALLS = {
     },
 }
 PROGRAMS = {
-    "allennlp": ("AllenNLP", ("test_allennlp", "test_elmo_bilm", "test_elmo_indexer")),
+    "allennlp": ("AllenNLP", ("test_allennlp", "test_elmo_bilm")),
     "bilm": ("bilm-tf", ("test_bilm",)),
     "tfhub": ("TF-Hub", ("test_tfhub",)),
     "simple_elmo": ("simple_elmo", ("test_simple_elmo",)),
