@@ -381,6 +381,10 @@ class TrainSettings(Settings):
     time: Duration | None = Field(
         None, description="budget: 90m, 2h; the schedule follows the clock, so that no two runs end in the same bits"
     )
+    processor_time: Duration | None = Field(
+        None,
+        description="budget: the same in processor time of all threads, which other work on the machine changes less",
+    )
     validate_every: Positive | None = Field(None, description="steps; unset: twenty times in the run")
     validate_tokens: Positive | None = Field(None, description="held-out words a validation reads; unset: all")
     patience: Positive | None = Field(None, description="validations without a better one after which to stop")
@@ -409,7 +413,7 @@ class TrainSettings(Settings):
         return self
 
 
-BUDGETS = ("epochs", "tokens", "time")
+BUDGETS = ("epochs", "tokens", "time", "processor_time")
 
 
 class VectorSettings(Settings):

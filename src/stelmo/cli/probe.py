@@ -215,12 +215,13 @@ def _write(found: "Found", output: Path | None, overwrite: bool, markdown: bool)
 def _show(found: "Found") -> None:
     """One probe: a table for each figure. Several: one table of all."""
     from stelmo.probes import measure
+    from stelmo.probes.run import HEADLINES
 
     if len(found) > 1:
         Console().print(_table(measure.summary(found)))
         return
     for name, of_probe in found.items():
-        for figure in measure.HEADLINES[name]:
+        for figure in HEADLINES[name]:
             if table := measure.table(of_probe, figure):
                 Console().print(Text(f"{figure}, percent"), _table(table), "", sep="\n")
 

@@ -52,7 +52,8 @@ VALIDATIONS = 20  # per run, unless `validate_every` is set
 
 def schedule(settings: TrainSettings, tokens_of_an_epoch: int) -> Schedule:
     """The budget in steps; a row's window holds `unroll` tokens."""
-    if settings.time is not None:
-        return Schedule(settings, None, seconds(settings.time))
+    time = settings.time if settings.time is not None else settings.processor_time
+    if time is not None:
+        return Schedule(settings, None, seconds(time))
     tokens = settings.tokens if settings.tokens is not None else (settings.epochs or 0) * tokens_of_an_epoch
     return Schedule(settings, max(1, math.ceil(tokens / (settings.batch * settings.unroll))), None)
