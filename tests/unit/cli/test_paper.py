@@ -1,13 +1,9 @@
 """`stelmo paper`: cells run, the report is written, and one of another model is refused."""
 
-import corpora
 import pytest
 import tiny
 from commands import run
-from unit.cli.test_probe import coarse_folder, write_pos, write_wsd
 from unit.tasks import samples
-
-from stelmo.store.runs import Run
 
 pytestmark = pytest.mark.long
 
@@ -51,25 +47,3 @@ def test_a_file_in_the_report_s_place_is_refused(options, tmp_path, monkeypatch,
     assert refused.code == 2
     assert refused.err.count("\n") == 1
     assert (tmp_path / "report").read_text() == "mine"
-
-
-def test_encoders_are_trained_probed_and_compared(tmp_path, monkeypatch, capsys):
-    for name, write in (("wsd", write_wsd), ("pos", write_pos), ("coarse", coarse_folder)):
-        (tmp_path / "data" / name).mkdir(parents=True)
-        write(tmp_path / "data" / name)
-    corpus = corpora.make(tmp_path / "corpus", corpora.sentences(60))
-    arguments = ["paper", "--data", tmp_path / "data", "--to", tmp_path / "report", "--parts", "encoders",
-                 "--model", tiny.folder(tmp_path / "model"), "--corpus", corpus, "--processor-time", "1s",
-                 "--encoders", "tiny,laptop-transformer,laptop-gated-cnn", "--set", "batch=4", "--set", "unroll=8",
-                 "--set", "negatives=all"]  # fmt: skip
-    done = run(monkeypatch, capsys, *arguments)
-    assert done.code == 0, done.err
-    assert "7 of 7: encoders-speed" in done.err
-    text = (tmp_path / "report" / "report.md").read_text()
-    assert "not run" not in text
-    assert "| laptop-gated-cnn | layer 5 |" in text
-    assert (tmp_path / "report" / "encoders.svg").is_file()
-    for preset in ("tiny", "laptop-transformer", "laptop-gated-cnn"):
-        log = Run(tmp_path / "report" / "runs" / f"encoder-{preset}").log.entries()
-        assert 1.0 <= log[-1]["seconds"] < 6.0  # the budget, and the last step and its validation
-    assert "7 cells, 7 of them already finished" in run(monkeypatch, capsys, *arguments).err

@@ -1,14 +1,19 @@
 """The comparison of encoders: equal budgets as commands, and the report on what was run."""
 
 import json
+from functools import partial
 
 import corpora
 import pytest
+from commands import run
+from unit.cli.test_probe import coarse_folder, write_pos, write_wsd
 
+from stelmo import benchmark
 from stelmo.errors import ConfigError, OutputError
 from stelmo.paper import cells, encoders, report
 from stelmo.paper import run as runs
 from stelmo.paper.cells import Cell, Setup
+from stelmo.store.runs import Run
 
 PRESETS = ("laptop", "laptop-transformer")
 FIGURES = {"laptop": [80.0, 92.0, 90.0], "laptop-transformer": [80.0, 85.0, 88.0, 91.0]}
@@ -157,3 +162,34 @@ def test_the_picture_follows_each_question_through_the_layers(setup):
 def test_unverified_figures_are_not_printed():
     """Of the published perplexities only that of the LSTM of two layers is confirmed."""
     assert [line[-1] for line in encoders.PUBLISHED] == ["39.7", "–", "–", "–"]
+
+
+@pytest.mark.long
+def test_three_encoders_are_trained_probed_and_compared(tmp_path, monkeypatch, capsys):
+    """Every cell as a command, in this process: a process for each would take longer to start than to work."""
+    for name, write in (("wsd", write_wsd), ("pos", write_pos), ("coarse", coarse_folder)):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        write(tmp_path / "data" / name)
+    (tmp_path / "report" / "runs").mkdir(parents=True)
+    presets = ("tiny", "laptop-transformer", "laptop-gated-cnn")
+    setup = Setup(
+        tmp_path / "data",
+        tmp_path / "report",
+        parts=("encoders",),
+        corpus=corpora.make(tmp_path / "corpus", corpora.sentences(60)),
+        processor_time="0.2s",
+        encoders=presets,
+        settings=("batch=4", "unroll=8", "negatives=all"),
+    )
+    monkeypatch.setattr(benchmark, "compare", partial(benchmark.compare, sentences=3))
+    for cell in cells.cells(setup):
+        done = run(monkeypatch, capsys, *cell.command)
+        assert done.code == 0, done.err
+        (setup.to / "runs" / cell.proof).write_text(done.out)
+        assert runs.is_finished(cell, setup.to)
+    text = report.write(setup).read_text().partition("## Commands")[0]
+    assert "not run" not in text
+    assert row(text, "laptop-gated-cnn", "layer 5")
+    assert (setup.to / encoders.PICTURE).is_file()
+    for preset in presets:
+        assert Run(setup.to / "runs" / f"encoder-{preset}").log.entries()[-1]["seconds"] >= 0.2
