@@ -84,7 +84,7 @@ _STYLE = """
 --ink: #222; --paper: #fff; --faint: #ddd; --line: #888; --box: #f4f4f4; --link: #0b57d0; }
 @media (prefers-color-scheme: dark) {
 :root { --ink: #ddd; --paper: #181818; --faint: #444; --line: #888; --box: #242424; --link: #8ab4f8; } }
-body { max-width: 60rem; margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; color: var(--ink);
+body { max-width: 72rem; margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; color: var(--ink);
 background: var(--paper); overflow-wrap: break-word; } h1 { line-height: 1.2; } a { color: var(--link); }
 nav a { margin-right: 1rem; white-space: nowrap; } .scroll { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
