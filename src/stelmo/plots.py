@@ -46,22 +46,23 @@ def lines(
 
 
 def panels(path: Path, panels: Mapping[str, Mapping[str, Points]], *, x: str, y: str, title: str) -> None:
-    """Plots beside each other, each with one line for each series; a series has the same colour in all."""
+    """Plots in rows of two, each with one line for each series; a series has the same colour in all."""
     names = list(dict.fromkeys(name for series in panels.values() for name in series))
+    rows = (len(panels) + 1) // 2
 
     def draw(figure: "Figure") -> None:
-        places = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axes, (about, series) in zip(places, panels.items(), strict=True):
+        places = [figure.add_subplot(rows, 2, place + 1) for place in range(len(panels))]
+        for place, (axes, (about, series)) in enumerate(zip(places, panels.items(), strict=True)):
             for name, points in series.items():
                 axes.plot(*zip(*points, strict=True), f"C{names.index(name)}o-", label=name, markersize=3)
-            axes.set(xlabel=x, ylabel=y if axes is places[0] else "", title=about)
+            axes.set(xlabel=x, ylabel="" if place % 2 else y, title=about)
             axes.grid(alpha=0.3)
             axes.locator_params(axis="x", integer=True)
         figure.suptitle(title)
         drawn = {line.get_label(): line for axes in places for line in axes.get_lines()}
         figure.legend([drawn[name] for name in names], names, loc="outside lower center", ncols=len(names))
 
-    _write(path, draw, (_SIZE[0] * len(panels) / 2, _SIZE[1]))
+    _write(path, draw, (_SIZE[0], 3.2 * rows + 0.6))
 
 
 def bars(path: Path, values: Mapping[str, float], *, x: str, title: str) -> None:

@@ -83,7 +83,7 @@ def report(setup: Setup) -> Iterator[Block]:
         yield Picture(PICTURE, about)
         yield Text(" ".join(_best(lines)))
     yield Text(
-        "Published (Peters et al. 2018b): models of ten epochs of a billion words. All three encoders improved on word "
+        "Published (Peters et al. 2018b): models trained on a billion words. All three encoders improved on word "
         "vectors in four tasks; low layers encoded local syntax, upper layers longer-range meaning. Parameters in "
         "millions, of the contextual layers and with the word encoder, are computed from the shapes; perplexities that "
         "could not be confirmed are left out."
