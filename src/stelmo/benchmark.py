@@ -1,4 +1,4 @@
-"""A size of model → how fast this machine embeds with it. Knows no files.
+"""A size of model, or models → how fast this machine embeds with them. Knows no files.
 
 Every figure is compared with one of the same run: machines are noisy, ratios less so. The baseline is what earlier
 implementations do, with our own modules: batches of 32 in input order, every word through the character CNN, one step
@@ -9,8 +9,9 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import torch
 
@@ -29,6 +30,10 @@ BASELINE_SENTENCES, BASELINE_ROWS, SINGLE = 64, 32, 8
 
 Sentences = list[list[str]]
 Rates = dict[str, float]
+Clock = Callable[[], float]  # seconds
+CLOCKS: dict[str, Clock] = {"wall": time.perf_counter, "processor": time.process_time}
+
+_Name = TypeVar("_Name", bound=Hashable)
 
 
 class Speed(NamedTuple):
@@ -94,6 +99,26 @@ def _without_known_words(model: Model, sentences: Sentences) -> None:
     model.embed(sentences)
 
 
+def compare(
+    models: Mapping[str, Model], rounds: int, clock: Clock = time.perf_counter, sentences: int = 200
+) -> dict[str, Rates]:
+    """Model → tokens a second, the models in turns: no word known, every word known, one sentence at a time."""
+    text = zipf_text(sentences)
+    one = text[:SINGLE]
+    work: dict[tuple[str, str], tuple[Callable[[], object], Sentences]] = {}
+    for name, model in models.items():
+        work[name, "no word known"] = (partial(_without_known_words, model, text), text)
+        work[name, "every word known"] = (partial(model.embed, text), text)
+        work[name, "one sentence"] = (partial(_one_by_one, model, one), one)
+    rates = medians(work, rounds, clock)
+    return {name: {way: rate for (of, way), rate in rates.items() if of == name} for name in models}
+
+
+def _one_by_one(model: Model, sentences: Sentences) -> None:
+    for words in sentences:
+        model.embed([words])
+
+
 def by_rows(size: str, rounds: int, rows: Sequence[int] = ROWS, length: int = 20) -> dict[int, float]:
     """Tokens per second for batches of these numbers of rows, all of one length, every word known."""
     model = random_model(size)
@@ -109,12 +134,14 @@ def _at_once(model: Model, sentences: Sentences) -> object:
     return model.engine.compute().run(sentences, model.start_state("fresh"))
 
 
-def medians(work: dict[str, tuple[Callable[[], object], Sentences]], rounds: int) -> Rates:
-    """Tokens per second of each, in turns so that a disturbance affects all equally; the first round is not counted."""
-    seconds: dict[str, list[float]] = {name: [] for name in work}
+def medians(
+    work: Mapping[_Name, tuple[Callable[[], object], Sentences]], rounds: int, clock: Clock = time.perf_counter
+) -> dict[_Name, float]:
+    """Tokens a second of each, done in turns so that a disturbance meets all alike; the first round does not count."""
+    seconds: dict[_Name, list[float]] = {name: [] for name in work}
     for _ in range(rounds + 1):
         for name, (run, _) in work.items():
-            seconds[name].append(_seconds(run))
+            seconds[name].append(_seconds(run, clock))
     tokens = {name: sum(map(len, sentences)) for name, (_, sentences) in work.items()}
     return {name: tokens[name] / statistics.median(taken[1:]) for name, taken in seconds.items()}
 
@@ -134,10 +161,10 @@ def _operations(config: ModelConfig) -> float:
     return 2 * 2 * config.lstm.layers * (2 * projection * 4 * cells + cells * projection)
 
 
-def _seconds(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def _seconds(run: Callable[[], object], clock: Clock = time.perf_counter) -> float:
+    start = clock()
     run()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def _peak() -> float:

@@ -12,6 +12,7 @@ from stelmo.store import atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Points = Sequence[tuple[float, float]]
 ENDINGS = (".svg", ".png")
@@ -42,6 +43,26 @@ def lines(
             axes.set_yscale("log")
 
     _save(path, draw, x, y, title, legend=len(series) > 1)
+
+
+def panels(path: Path, panels: Mapping[str, Mapping[str, Points]], *, x: str, y: str, title: str) -> None:
+    """Plots in rows of two, each with one line for each series; a series has the same colour in all."""
+    names = list(dict.fromkeys(name for series in panels.values() for name in series))
+    rows = (len(panels) + 1) // 2
+
+    def draw(figure: "Figure") -> None:
+        places = [figure.add_subplot(rows, 2, place + 1) for place in range(len(panels))]
+        for place, (axes, (about, series)) in enumerate(zip(places, panels.items(), strict=True)):
+            for name, points in series.items():
+                axes.plot(*zip(*points, strict=True), f"C{names.index(name)}o-", label=name, markersize=3)
+            axes.set(xlabel=x, ylabel="" if place % 2 else y, title=about)
+            axes.grid(alpha=0.3)
+            axes.locator_params(axis="x", integer=True)
+        figure.suptitle(title)
+        drawn = {line.get_label(): line for axes in places for line in axes.get_lines()}
+        figure.legend([drawn[name] for name in names], names, loc="outside lower center", ncols=len(names))
+
+    _write(path, draw, (_SIZE[0], 3.2 * rows + 0.6))
 
 
 def bars(path: Path, values: Mapping[str, float], *, x: str, title: str) -> None:
@@ -81,17 +102,26 @@ def refuse(path: Path) -> None:
 
 
 def _save(path: Path, draw: "Callable[[Axes], None]", x: str, y: str, title: str, legend: bool) -> None:
-    refuse(path)
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
+    """A picture with one pair of axes."""
 
-    with mpl.rc_context({"svg.hashsalt": "stelmo"}):  # otherwise the ids inside an SVG are random
-        figure = Figure(figsize=_SIZE, layout="constrained")
+    def draw_one(figure: "Figure") -> None:
         axes = figure.add_subplot()
         axes.grid(alpha=0.3)
         draw(axes)
         axes.set(xlabel=x, ylabel=y, title=title)
         if legend:
             axes.legend()
+
+    _write(path, draw_one, _SIZE)
+
+
+def _write(path: Path, draw: "Callable[[Figure], None]", size: tuple[float, float]) -> None:
+    refuse(path)
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({"svg.hashsalt": "stelmo"}):  # else the names inside an SVG are random
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure)
         with atomic.new_file(path, overwrite=True) as draft:
             figure.savefig(draft, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=120)

@@ -158,6 +158,10 @@ class TrainSettings(Settings):
     time: Duration | None = Field(
         None, description="budget: 90m, 2h; the schedule follows the clock, so results differ between runs"
     )
+    processor_time: Duration | None = Field(
+        None,
+        description="budget: the same in processor time of all threads, which other work on the machine changes less",
+    )
     validate_every: Positive | None = Field(None, description="steps between validations; unset: twenty per run")
     validate_tokens: Positive | None = Field(None, description="held-out words of a validation; unset: all")
     patience: Positive | None = Field(None, description="validations without improvement after which to stop")
@@ -186,7 +190,7 @@ class TrainSettings(Settings):
         return self
 
 
-BUDGETS = ("epochs", "tokens", "time")
+BUDGETS = ("epochs", "tokens", "time", "processor_time")
 
 
 class VectorSettings(Settings):

@@ -32,6 +32,16 @@ def test_the_same_numbers_give_the_same_bytes(ending, tmp_path):
     assert draw(tmp_path / f"a.{ending}") == draw(tmp_path / f"b.{ending}")
 
 
+def test_panels_have_their_titles_and_one_legend(tmp_path):
+    found = {"first panel": {"a": [(0, 1), (1, 2)]}, "second panel": {"a": [(0, 1)], "b": [(0, 2), (1, 3)]}}
+    pictures.panels(tmp_path / "p.svg", found, x="layer", y="percent", title="all of it")
+    text = (tmp_path / "p.svg").read_text()
+    assert [text.count(f"<!-- {name} -->") for name in ("first panel", "second panel", "all of it", "percent")] == [
+        1
+    ] * 4
+    assert (text.count("<!-- a -->"), text.count("<!-- b -->")) == (1, 1)  # a series of the second panel alone, too
+
+
 def test_bars_have_their_names_and_values(tmp_path):
     pictures.bars(tmp_path / "b.svg", {"one": 1.5, "two": 20_000}, x="tokens a second", title="speed")
     content = (tmp_path / "b.svg").read_text()

@@ -1,26 +1,39 @@
-"""`stelmo bench`: how fast this machine embeds, compared with the baseline implementation."""
+"""`stelmo bench`: embedding speed, compared with the baseline implementation, or of models compared with each other."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from stelmo.config import choose
+from stelmo.errors import ConfigError
 
-EXAMPLE = "Example: `stelmo bench small full --picture speed.svg`"
+EXAMPLE = (
+    "Examples: `stelmo bench small full --picture speed.svg`, `stelmo bench run-lstm/model run-cnn/model --threads 1`"
+)
 
 
 def bench(
     sizes: Annotated[
-        list[str] | None, typer.Argument(metavar="[SIZE]...", help="small, medium, full; default: small.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[SIZE|MODEL]...",
+            help="small, medium, full; default: small. Or model files and folders to compare with each other.",
+        ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Number of measurements; the median is printed.")] = 3,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; default: torch's.")] = None,
+    clock: Annotated[
+        str, typer.Option(help="Of models: wall, or processor, which other work on the machine changes less.")
+    ] = "wall",
+    as_json: Annotated[bool, typer.Option("--json", help="Of models: print one JSON object per model.")] = False,
     picture: Annotated[
         Path | None, typer.Option(help="Also measure batches of 1 to 1,024 rows and plot the result (.svg or .png).")
     ] = None,
 ) -> None:
-    """Measure embedding speed in tokens per second, and compare it with the baseline implementation.
+    """Measure embedding speed in tokens per second, and compare it with the baseline implementation,
+    or several models with each other.
 
     Run nothing else on the machine at the same time.
     """
@@ -30,12 +43,21 @@ def bench(
     from stelmo import plots as pictures
 
     chosen = sizes or ["small"]
-    for size in chosen:
-        choose("size", size, tuple(speed.SIZES))
+    choose("--clock", clock, tuple(speed.CLOCKS))
+    of_models = not any(size in speed.SIZES for size in chosen) and any(Path(name).exists() for name in chosen)
+    if of_models and picture is not None:
+        raise ConfigError(f"--picture {picture}: only for sizes; leave it out to compare models")
+    if not of_models and (as_json or clock != "wall"):
+        raise ConfigError("--json and --clock: only to compare models; leave them out for sizes")
     if picture is not None:
         pictures.refuse(picture)
     if threads is not None:
         torch.set_num_threads(threads)
+    if of_models:
+        _compare(chosen, rounds, clock, as_json)
+        return
+    for size in chosen:
+        choose("size", size, tuple(speed.SIZES))
     typer.echo(
         f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}, torch {torch.__version__}, "
         f"tokens per second, median of {rounds} interleaved rounds\n"
@@ -44,6 +66,26 @@ def bench(
         typer.echo(line)
     if picture is not None:
         _draw(chosen, rounds, picture)
+
+
+def _compare(names: list[str], rounds: int, clock: str, as_json: bool) -> None:
+    """A row for each model; in the printed table with ratios to the first."""
+    from stelmo import benchmark as speed
+    from stelmo.embed.load import load
+
+    models = {name: load(name) for name in dict.fromkeys(names)}
+    found = speed.compare(models, rounds, speed.CLOCKS[clock])
+    sizes = {name: sum(tensor.numel() for tensor in model.bilm.parameters()) for name, model in models.items()}
+    if as_json:
+        for name, rates in found.items():
+            typer.echo(json.dumps({"model": name, "parameters": sizes[name], **rates}))
+        return
+    first = found[names[0]]
+    typer.echo(f"tokens per second ({clock} clock), median of {rounds} rounds in turns; × the first model\n")
+    typer.echo("| model | parameters | " + " | ".join(first) + " |\n|---|---|" + "---|" * len(first))
+    for name, rates in found.items():
+        cells = (f"{rate:,.0f} ({rate / first[way]:.2f}×)" for way, rate in rates.items())
+        typer.echo(f"| {name} | {sizes[name] / 1e6:.2f} M | " + " | ".join(cells) + " |")
 
 
 def _draw(sizes: list[str], rounds: int, picture: Path) -> None:

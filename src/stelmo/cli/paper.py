@@ -12,26 +12,48 @@ from stelmo.cli.arguments import ModelName, loaded
 if TYPE_CHECKING:
     from stelmo.paper.run import Outcome
 
-EXAMPLE = "Example: `stelmo paper --data data --to report --parts table1,figure2 --tasks ner,sst5`"
+EXAMPLE = (
+    "Examples: `stelmo paper --data data --to report --parts table1,figure2 --tasks ner,sst5`, "
+    "`stelmo paper --data data --to encoders --parts encoders --corpus corpus --processor-time 60m`"
+)
 
 
 def paper(
     data: Annotated[Path, typer.Option(help="Folder with one folder per task, and wsd, pos and vectors.")],
     to: Annotated[Path, typer.Option(help="Output folder of the report; the same command again runs what is missing.")],
     model: ModelName = None,
-    parts: Annotated[str | None, typer.Option(help="table1 … table7, figure1, figure2; default: all.")] = None,
+    parts: Annotated[
+        str | None, typer.Option(help="table1 … table7, figure1, figure2; default: all of these. Or encoders.")
+    ] = None,
     tasks: Annotated[str | None, typer.Option(help="squad,snli,srl,coref,ner,sst5; default: all.")] = None,
     ablate: Annotated[str, typer.Option(help="Tasks for Tables 2 and 3 and Figure 1.")] = "snli,srl",
     size: Annotated[str, typer.Option(help="cpu, workstation or paper.")] = "cpu",
     seeds: Annotated[int, typer.Option(min=1, help="Networks (random seeds) per cell.")] = 3,
     few_seeds: Annotated[int, typer.Option(min=1, help="The same, for squad and coref.")] = 2,
-    vectors: Annotated[str | None, typer.Option(help="Static vectors; default: DATA/vectors/*, else random.")] = None,
+    vectors: Annotated[
+        str | None,
+        typer.Option(help="Static vectors; default: DATA/vectors/*, else random. Encoders start from them if given."),
+    ] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="encoders: corpus folder made by `stelmo prepare`, to train them on.")
+    ] = None,
+    processor_time: Annotated[
+        str, typer.Option(help="encoders: processor time for training each, such as 90s, 60m, 8h.")
+    ] = "60m",
+    encoders: Annotated[str | None, typer.Option(help="encoders: presets of `stelmo pretrain` to compare.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="encoders: a setting of every training; repeatable."),
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Commands to run at the same time; default: one per core.")
     ] = None,
     only_report: Annotated[bool, typer.Option("--only-report", help="Run nothing; report on finished cells.")] = False,
 ) -> None:
     """Run the paper's experiments, cell by cell, and write report.md and report.html with figures.
+
+    The part `encoders` is of the follow-up paper (Peters et al. 2018b): an LSTM, a Transformer and a gated CNN trained
+    on the same text for the same processor time, and what their layers encode.
 
     Each cell is a separate `stelmo` command. Run again after an interruption, or with other parts, the command keeps
     the finished cells; the report marks cells that were not run.
@@ -40,6 +62,8 @@ def paper(
 
     setup = cells.Setup(data, to, model, size, seeds, few_seeds, vectors=vectors, ablated=_names(ablate))
     setup = setup._replace(tasks=_names(tasks) or setup.tasks, parts=_names(parts) or setup.parts)
+    setup = setup._replace(corpus=corpus, processor_time=processor_time, settings=tuple(set_ or ()))
+    setup = setup._replace(encoders=_names(encoders) or setup.encoders)
     wanted = cells.cells(setup)
     run.begin(setup, loaded(model).saved().fingerprint())
     if not only_report:

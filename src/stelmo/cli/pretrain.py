@@ -46,7 +46,7 @@ def pretrain(
 ) -> None:
     """Train a bidirectional language model on a corpus.
 
-    The budget is set by one of epochs, tokens and time.
+    The budget is set by one of epochs, tokens, time and processor_time.
     Several processes: `torchrun --nproc-per-node 2 -m stelmo pretrain …`
     """
     from stelmo.corpus import folder as shards

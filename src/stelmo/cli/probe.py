@@ -12,20 +12,32 @@ from rich.text import Text
 from stelmo.cli import old_flags, screen, tables
 from stelmo.cli.arguments import LOAD, Device, ModelName, Overwrite, Threads, loaded
 from stelmo.config import choose
-from stelmo.errors import ConfigError
+from stelmo.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from stelmo.probes.embedding import Source
+    from stelmo.probes.measure import Found, Summary
     from stelmo.probes.run import Row
 
 PROBES = ("wsd", "pos", "wic", "coarse", "scws")
-EXAMPLE = "Example: `stelmo probe wic --data polysemy/wic --vectors glove.6B.100d.txt`"
+ALL = "all"
+EXAMPLE = (
+    "Examples: `stelmo probe wic --data polysemy/wic --vectors glove.6B.100d.txt`, "
+    "`stelmo probe all --data data --vectors glove.6B.100d.txt --transformer all-MiniLM-L6-v2 "
+    "--cache probes --markdown`"
+)
 PRINT = Path("-")  # standard output for `tables.writing`
 
 
 def probe(
-    name: Annotated[str, typer.Argument(metavar="|".join(PROBES), help="The probe; see above.")],
-    data: Annotated[Path, typer.Option("--data", "-d", help="Folder with the files of this probe.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="|".join((*PROBES, ALL)), help="The probe; several: all, or with commas, wsd,pos."),
+    ],
+    data: Annotated[
+        Path,
+        typer.Option("--data", "-d", help="Folder with the files of this probe; of several: the one that holds them."),
+    ],
     model: ModelName = None,
     layers: Annotated[
         str | None, typer.Option(help="Layers such as 1,2; default: all. Layer 0, the control, is always included.")
@@ -51,7 +63,16 @@ def probe(
         str, typer.Option(help="pos: upos, or xpos, the tags of the treebank (Penn tags in English).")
     ] = "upos",
     seed: Annotated[int, typer.Option(min=0, help="pos: random seed of the training order.")] = 0,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Keep the figures of each probe and source of vectors here: the command resumes, and the baselines "
+            "are measured once for all models.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all figures, one JSON object per row.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the main figures as a Markdown table.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Output file for all figures: .tsv or .jsonl.")
     ] = None,
@@ -72,27 +93,61 @@ def probe(
     **coarse**  CoarseWSD-20: which sense of apple, bank, … (one folder per word)
 
     **scws**  rank correlation of cosines with human similarity ratings, 100 ρ (ratings.txt)
+
+    **all**  every probe whose folder (wsd, pos, wic, coarsewsd20, scws) is anywhere below --data, in one table
     """
-    choose("probe", name, PROBES)
-    options = _options(name, limit, tokens, tags, seed)
+    names = _names(name)
+    options = {one: _options(one, limit, tokens, tags, seed, alone=len(names) == 1) for one in names}
     output = old_flags.renamed("--to FILE", to, "--output FILE", output)
-    if as_json and output is not None:
-        raise ConfigError(f"--json prints and -o {output} writes the same figures; give one of them")
+    given = [
+        flag for flag, is_given in (("--json", as_json), ("--markdown", markdown), (f"-o {output}", output)) if is_given
+    ]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)} present the same figures; give one of them")
     output = PRINT if as_json else output
     tables.refuse_output(output, overwrite)
     numbers = _numbers(layers)
-    sources = _sources(model, numbers, static or (), transformer or (), device, threads)
-    _write(name, _measured(name, data, sources, options), output, overwrite)
+    folders = _folders(name, names, data)
+    sources = [*_sources(model, numbers, static, device, threads), *_transformers(transformer or ())]
+    found = {one: _measured(one, folder, sources, options[one], cache) for one, folder in folders.items()}
+    _write(found, output, overwrite, markdown)
 
 
-def _options(name: str, limit: int | None, tokens: int | None, tags: str, seed: int) -> dict[str, Any]:
-    """The options of this probe; those of another probe are refused, not ignored."""
+def _names(name: str) -> list[str]:
+    if name == ALL:
+        return list(PROBES)
+    names = [one.strip() for one in name.split(",")]
+    for one in names:
+        choose("probe", one, (*PROBES, ALL))
+    return list(dict.fromkeys(names))
+
+
+def _folders(name: str, names: list[str], data: Path) -> dict[str, Path]:
+    """One probe is given its own folder, several the folder that holds theirs."""
+    if name in PROBES:
+        return {name: data}
+    from stelmo.probes import measure
+
+    found = measure.find(data, names)
+    missing = [one for one in names if one not in found]
+    if missing and name != ALL:
+        folder = measure.FOLDERS[missing[0]][0]
+        raise DataError(
+            f"{data}: no folder {folder} below it for probe {missing[0]}; copy its data there, or leave it out"
+        )
+    for one in missing:
+        screen.note(f"{data}: no folder {measure.FOLDERS[one][0]} below it; probe {one} is left out")
+    return found
+
+
+def _options(name: str, limit: int | None, tokens: int | None, tags: str, seed: int, alone: bool) -> dict[str, Any]:
+    """The options of this probe; those of another probe are refused, not ignored, where it is measured alone."""
     if name == "pos":
-        if limit is not None:
+        if limit is not None and alone:
             raise ConfigError(f"--limit {limit}: probe pos counts words; use --tokens instead")
         return {"limit": tokens, "tags": tags, "seed": seed}
     given = [flag for flag, value in (("--tokens", tokens), ("--tags", tags != "upos"), ("--seed", seed)) if value]
-    if given:
+    if given and alone:
         raise ConfigError(f"{' and '.join(given)}: only for probe pos; leave it out of probe {name}")
     return {"limit": limit}
 
@@ -107,22 +162,24 @@ def _numbers(layers: str | None) -> list[int] | None:
 
 
 def _sources(
-    name: str | None,
-    layers: list[int] | None,
-    static: Sequence[Path],
-    transformers: Sequence[Path],
-    device: str,
-    threads: int | None,
+    name: str | None, layers: list[int] | None, static: Sequence[Path] | None, device: str, threads: int | None
 ) -> "list[Source]":
     from stelmo.probes import embedding  # imported here, because `--help` does not need torch
 
-    controls = [embedding.read_static(path) for path in static]
-    own = embedding.of_model(loaded(name, device=device, threads=threads), layers)
-    return [own, *controls, *(embedding.of_transformer(folder) for folder in transformers)]
+    controls = [embedding.read_static(path) for path in static or ()]
+    return [embedding.of_model(loaded(name, device=device, threads=threads), layers), *controls]
 
 
-def _measured(name: str, data: Path, sources: "Sequence[Source]", options: dict[str, Any]) -> "list[Row]":
-    from stelmo.probes import run
+def _transformers(folders: Sequence[Path]) -> "list[Source]":
+    from stelmo.probes import embedding
+
+    return [embedding.of_transformer(folder) for folder in folders]
+
+
+def _measured(
+    name: str, data: Path, sources: "Sequence[Source]", options: dict[str, Any], cache: Path | None
+) -> "list[Row]":
+    from stelmo.probes import measure
 
     done = 0.0
     with screen.progress(f"probe {name}", lambda: done) as tell:
@@ -132,38 +189,47 @@ def _measured(name: str, data: Path, sources: "Sequence[Source]", options: dict[
             done = share
             tell(tokens)
 
-        measure = {"wsd": run.wsd, "pos": run.pos, "wic": run.wic, "coarse": run.coarse, "scws": run.scws}[name]
-        found: list[Row] = measure(data, sources, advance=advance, **options)
-    return found
+        return measure.measure(name, data, sources, options, cache, advance)
 
 
-def _write(name: str, found: "Sequence[Row]", output: Path | None, overwrite: bool) -> None:
+def _write(found: "Found", output: Path | None, overwrite: bool, markdown: bool) -> None:
+    from stelmo.probes import measure
+
+    if markdown:
+        typer.echo(measure.summary(found).markdown(), nl=False)
+        return
+    if output is None:
+        _show(found)
+        return
+    names = dict.fromkeys(figure for rows in found.values() for row in rows for figure in row.figures)
+    # A TSV row has every column; a JSON object has only the figures that exist.
+    blank = dict.fromkeys(names, "") if output.suffix == ".tsv" else {}
+    with tables.writing(output, overwrite) as write:
+        for name, of_probe in found.items():
+            for row in of_probe:
+                write({"probe": name, "method": row.method, "vectors": row.vectors, **(blank | row.figures)})
+    if output != PRINT:
+        typer.echo(f"{output}: {sum(map(len, found.values()))} rows")
+
+
+def _show(found: "Found") -> None:
+    """One probe: a table for each figure. Several: one table of all."""
+    from stelmo.probes import measure
     from stelmo.probes.run import HEADLINES
 
-    if output is None:
-        for figure in HEADLINES[name]:
-            if any(figure in row.figures for row in found):
-                Console().print(Text(f"{figure}, percent"), _table(found, figure), "", sep="\n")
+    if len(found) > 1:
+        Console().print(_table(measure.summary(found)))
         return
-    names = dict.fromkeys(figure for row in found for figure in row.figures)
-    with tables.writing(output, overwrite) as write:
-        for row in found:
-            # A TSV row has every column; a JSON object has only the figures that exist.
-            blank = dict.fromkeys(names, "") if output.suffix == ".tsv" else {}
-            write({"probe": name, "method": row.method, "vectors": row.vectors, **(blank | row.figures)})
-    if output != PRINT:
-        typer.echo(f"{output}: {len(found)} rows")
+    for name, of_probe in found.items():
+        for figure in HEADLINES[name]:
+            if table := measure.table(of_probe, figure):
+                Console().print(Text(f"{figure}, percent"), _table(table), "", sep="\n")
 
 
-def _table(found: "Sequence[Row]", figure: str) -> Table:
-    """Methods down, vectors across."""
+def _table(content: "Summary") -> Table:
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-    kinds = sorted(dict.fromkeys(row.vectors for row in found), key=lambda kind: kind != "")
-    table.add_column("")
-    for kind in kinds:
-        table.add_column(Text(kind or "no vectors"), justify="right")
-    by_place = {(row.method, row.vectors): row.figures.get(figure) for row in found}
-    for method in dict.fromkeys(row.method for row in found):
-        cells = (by_place.get((method, kind)) for kind in kinds)
-        table.add_row(Text(method), *("" if number is None else f"{number:.1f}" for number in cells))
+    for column, name in enumerate(content.head):
+        table.add_column(Text(name), justify="right" if column else "left", no_wrap=column > 0)
+    for line in content.rows:
+        table.add_row(*map(Text, line))
     return table

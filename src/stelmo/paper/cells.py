@@ -1,7 +1,7 @@
-"""The paper's experiments → `stelmo` commands, each with a folder for its result. Runs nothing.
+"""The papers' experiments → `stelmo` commands, each with a folder for its result. Runs nothing.
 
 A cell is one `stelmo` command, so that every figure can be reproduced. Cells of one chain share files and run one after
-the other; chains run in parallel.
+the other; chains run in parallel. All parts are of Peters et al. 2018, except `encoders`: Peters et al. 2018b.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,10 +14,12 @@ from stelmo.tasks import reading
 from stelmo.tasks.inputs import RANDOM
 from stelmo.tasks.table import TASKS, named
 
-PARTS = ("table1", "table2", "table3", "table4", "table5", "table6", "table7", "figure1", "figure2")
+PAPER = ("table1", "table2", "table3", "table4", "table5", "table6", "table7", "figure1", "figure2")
+PARTS = (*PAPER, "encoders")
 FRACTIONS = (0.02, 0.1, 0.5)  # of the training examples, in addition to all of them
 TUNED = ("snli", "squad", "ner", "sst5")  # whose text Table 7 tunes on
 PLAY = "The team made a fine play in the last minute ."
+ENCODERS = ("laptop", "laptop-transformer", "laptop-gated-cnn")  # presets of about the same number of parameters
 PROBES = {"table5": ("wsd", "wsd"), "table6": ("pos", "pos")}  # part → name of the probe, and the folder of its data
 
 
@@ -33,7 +35,11 @@ class Setup(NamedTuple):
     tasks: tuple[str, ...] = tuple(TASKS)
     ablated: tuple[str, ...] = ("snli", "srl")  # in Tables 2 and 3 and Figure 1
     vectors: str | None = None
-    parts: tuple[str, ...] = PARTS
+    parts: tuple[str, ...] = PAPER
+    corpus: Path | None = None  # this and the following: of the encoders
+    processor_time: str = "60m"  # for training each
+    encoders: tuple[str, ...] = ENCODERS
+    settings: tuple[str, ...] = ()  # NAME=VALUE, of every training
 
 
 class Cell(NamedTuple):
@@ -43,6 +49,7 @@ class Cell(NamedTuple):
     chain: str
     printed: bool = False  # its standard output is its result, and is written to that file
     seeds: int | None = None  # of a task
+    last: bool = False  # needs the results of other chains, and runs after them
 
 
 def cells(setup: Setup) -> list[Cell]:
@@ -67,6 +74,9 @@ def _of_part(setup: Setup, part: str) -> Iterator[Cell]:
         yield from (cell for task in TUNED if task in setup.tasks for cell in tuning(setup, task))
     if part == "table4":
         yield neighbours(setup)
+    if part == "encoders":
+        yield from (cell for preset in setup.encoders for cell in (training(setup, preset), probing(setup, preset)))
+        yield embedding_speed(setup)
 
 
 def _of_ablation(setup: Setup, part: str, task: str) -> Iterable[Cell]:
@@ -163,6 +173,46 @@ def tuning(setup: Setup, task: str) -> tuple[Cell, Cell]:
         Cell(f"corpus-{task}", prepare, f"corpus-{task}/manifest.json", f"tuning-{task}"),
         Cell(f"tuned-{task}", tune, f"tuned-{task}.txt", f"tuning-{task}", printed=True),
     )
+
+
+# The encoders
+
+
+def training(setup: Setup, preset: str) -> Cell:
+    """The same text, order of the text, vocabulary, seed and warm start for all; one thread, as for every cell."""
+    name = f"encoder-{preset}"
+    settings = (
+        word for setting in (f"processor_time={setup.processor_time}", *setup.settings) for word in ("--set", setting)
+    )
+    start = () if setup.vectors in (None, RANDOM) else ("--vectors", str(setup.vectors))
+    command = ("pretrain", preset, "--data", str(corpus_of(setup)), "--to", str(run_of(setup, name)), *settings, *start)
+    return Cell(name, command, f"{name}.txt", name, printed=True)
+
+
+def corpus_of(setup: Setup) -> Path:
+    if setup.corpus is None:
+        raise ConfigError("--parts encoders requires --corpus FOLDER, a corpus made by `stelmo prepare`")
+    return setup.corpus
+
+
+def probing(setup: Setup, preset: str) -> Cell:
+    name = f"encoder-{preset}-probes"
+    vectors = vectors_of(setup)
+    static = () if vectors == RANDOM else ("--vectors", vectors)
+    kept = ("--cache", str(setup.to / "probes"))
+    command = ("probe", "pos,wsd,coarse", "--data", str(setup.data), "--model", _trained(setup, preset), *static, *kept)
+    return Cell(name, (*command, "--json"), f"{name}.json", f"encoder-{preset}", printed=True)
+
+
+def embedding_speed(setup: Setup) -> Cell:
+    """All encoders in one command, in turns."""
+    models = (_trained(setup, preset) for preset in setup.encoders)
+    command = ("bench", *models, "--clock", "processor", "--json")
+    return Cell("encoders-speed", command, "encoders-speed.json", "encoders-speed", printed=True, last=True)
+
+
+def _trained(setup: Setup, preset: str) -> str:
+    return str(run_of(setup, training(setup, preset).name) / "model")
 
 
 def run_of(setup: Setup, name: str) -> Path:

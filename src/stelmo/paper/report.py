@@ -3,17 +3,15 @@
 A cell without a result appears as "not run".
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from stelmo import plots
-from stelmo.errors import DataError
-from stelmo.paper import cells
+from stelmo.paper import cells, encoders
 from stelmo.paper.cells import Cell, Setup
-from stelmo.paper.document import Block, Commands, Heading, Picture, Table, Text, markdown, page
-from stelmo.paper.run import command_line, is_finished
+from stelmo.paper.document import Block, Command, Commands, Heading, Link, Picture, Table, Text, markdown, page
+from stelmo.paper.run import command_line, is_finished, printed, spent
 from stelmo.probes.run import HEADLINES
 from stelmo.store import atomic
 from stelmo.store.runs import Run
@@ -59,9 +57,9 @@ TABLE_7 = {"snli": (72.1, 16.8), "squad": (99.1, 43.5), "ner": (103.2, 46.3), "s
 
 
 def write(setup: Setup) -> Path:
-    """REPORT/report.md and report.html, with the plots beside them."""
+    """REPORT/report.md, with the plots beside it, and report.html, with the plots inside."""
     blocks = list(report(setup))
-    for name, text in (("report.md", markdown(blocks)), ("report.html", page(blocks, TITLE))):
+    for name, text in (("report.md", markdown(blocks)), ("report.html", page(blocks, TITLE, setup.to))):
         with atomic.new_file(setup.to / name, overwrite=True) as draft:
             draft.write_text(text, encoding="utf-8")
     return setup.to / "report.md"
@@ -77,8 +75,11 @@ def report(setup: Setup) -> Iterator[Block]:
     for part in setup.parts:
         yield from PARTS[part](setup)
     yield Heading(2, "Commands")
-    yield Text("Each cell is one command; the whole report is written by `stelmo paper`.")
-    yield Commands(tuple(command_line(cell) for cell in cells.cells(setup)))
+    yield Text(
+        "Each cell is one command; the whole report is written by `stelmo paper`. Times are of all seeds and of all "
+        "attempts to run the command, with one thread."
+    )
+    yield Commands(tuple(Command(cell.name, about(setup, cell), command_line(cell)) for cell in cells.cells(setup)))
 
 
 def _model(setup: Setup) -> str:
@@ -87,6 +88,28 @@ def _model(setup: Setup) -> str:
 
 def _name(path: str) -> str:
     return Path(path).name
+
+
+def about(setup: Setup, cell: Cell) -> str:
+    """What was run of a cell: "seeds 0, 1, 2; 12.5 min, 11.9 min of processor time"."""
+    if not is_finished(cell, setup.to):
+        return NOT_RUN
+    parts = []
+    if (result := found(setup, cell) if cell.seeds is not None else None) is not None:
+        parts.append(f"seed{'s' if len(result.seeds) > 1 else ''} {', '.join(map(str, result.seeds))}")
+    if (time := spent(cell, setup.to)) is None:
+        parts.append("time unknown")
+    else:
+        processor = "" if time.processor is None else f", {duration(time.processor)} of processor time"
+        parts.append(f"{duration(time.seconds)}{processor}")
+    return "; ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """90.0 → "1.5 min"."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
 # Results of a cell
@@ -102,13 +125,14 @@ def formatted(scores: Sequence[float]) -> str:
     return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
 
 
-def _headline(result: Results | None) -> str:
-    return NOT_RUN if result is None else formatted(result.headline)
-
-
-def _dev(setup: Setup, cell: Cell) -> str:
+def _headline(setup: Setup, cell: Cell) -> Link:
     result = found(setup, cell)
-    return NOT_RUN if result is None else formatted(result.dev)
+    return Link(NOT_RUN if result is None else formatted(result.headline), cell.name)
+
+
+def _dev(setup: Setup, cell: Cell) -> Link:
+    result = found(setup, cell)
+    return Link(NOT_RUN if result is None else formatted(result.dev), cell.name)
 
 
 def gain(baseline: float, elmo: float) -> tuple[str, str]:
@@ -125,27 +149,32 @@ def table_1(setup: Setup) -> Iterator[Block]:
     yield Text(
         "Test score (dev score if a data set has no test split); relative: share of the baseline's error removed."
     )
-    head = ("task", "data", "metric", "train", "seeds", "baseline", "+ ELMo", "gain", "relative", "published")
+    # Scores first: on a phone, what follows them has to be scrolled to.
+    head = ("task", "baseline", "+ ELMo", "gain", "relative", "published", "metric", "data", "train", "seeds")
     yield Table(head, tuple(_row_1(setup, task) for task in setup.tasks))
 
 
-def _row_1(setup: Setup, task: str) -> tuple[str, ...]:
-    before, after = found(setup, cells.baseline(setup, task)), found(setup, cells.with_elmo(setup, task))
+def _row_1(setup: Setup, task: str) -> tuple[str | Link, ...]:
+    pair = cells.baseline(setup, task), cells.with_elmo(setup, task)
+    before, after = (found(setup, cell) for cell in pair)
     paper = TABLE_1[task]
-    printed = f"{paper.baseline:g} → {paper.elmo:g} ({' / '.join(gain(*paper))})"
-    about = after or before
-    data = str(cells.folder_of(setup.data, task).relative_to(setup.data))
-    sizes = ("–", "–", "–") if about is None else (about.metric, f"{about.examples['train']:,}", str(len(about.seeds)))
+    published = f"{paper.baseline:g} → {paper.elmo:g} ({' / '.join(gain(*paper))})"
     gains = ("–", "–")
     if before is not None and after is not None:
         gains = gain(mean_and_deviation(before.headline)[0], mean_and_deviation(after.headline)[0])
-    return (TITLES[task], data, *sizes, _headline(before), _headline(after), *gains, printed)
+    either = after or before
+    metric, train, seeds = "–", "–", "–"
+    if either is not None:
+        metric, train, seeds = either.metric, f"{either.examples['train']:,}", str(len(either.seeds))
+    data = str(cells.folder_of(setup.data, task).relative_to(setup.data))
+    scores = (_headline(setup, cell) for cell in pair)
+    return (TITLES[task], *scores, *gains, published, metric, data, train, seeds)
 
 
 def table_2(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Table 2: which layers")
     yield Text("Dev score: without ELMo, with its last layer alone, and with all layers under a strong or weak λ.")
-    rows = []
+    rows: list[tuple[str | Link, ...]] = []
     for task in setup.ablated:
         ours = [cells.baseline(setup, task), *cells.table_2(setup, task)]
         rows.append((TITLES[task], *(_dev(setup, cell) for cell in ours)))
@@ -155,7 +184,7 @@ def table_2(setup: Setup) -> Iterator[Block]:
 
 def table_3(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Table 3: where ELMo enters the network")
-    rows = []
+    rows: list[tuple[str | Link, ...]] = []
     for task in setup.ablated:
         rows.append((TITLES[task], *(_dev(setup, cell) for cell in cells.table_3(setup, task))))
         rows += _published(task, TABLE_3)
@@ -163,17 +192,17 @@ def table_3(setup: Setup) -> Iterator[Block]:
     yield Table(("task", "input", "input and output", "output"), tuple(rows))
 
 
-def _published(task: str, table: Mapping[str, tuple[float, ...]]) -> list[tuple[str, ...]]:
+def _published(task: str, table: Mapping[str, tuple[float, ...]]) -> list[tuple[str | Link, ...]]:
     return [(f"{TITLES[task]}, published", *map(str, table[task]))] if task in table else []
 
 
 def table_4(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Table 4: neighbours of a word in its sentence")
-    printed = _printed(setup, cells.neighbours(setup))
-    if printed is None:
+    answers = printed(cells.neighbours(setup), setup.to)
+    if answers is None:
         yield Text(f"{NOT_RUN}.")
         return
-    answer = printed if isinstance(printed, dict) else printed[0]
+    answer = answers if isinstance(answers, dict) else answers[0]
     yield Text(f"“{cells.PLAY}”")
     yield Table(("without context", "in context"), tuple(_neighbours(answer)))
 
@@ -204,7 +233,8 @@ def table_6(setup: Setup) -> Iterator[Block]:
 
 
 def _probe(setup: Setup, part: str, paper: dict[str, float]) -> Iterator[Block]:
-    rows = _printed(setup, cells.probe(setup, part))
+    cell = cells.probe(setup, part)
+    rows = printed(cell, setup.to)
     if rows is None:
         yield Text(f"{NOT_RUN}.")
         return
@@ -213,7 +243,7 @@ def _probe(setup: Setup, part: str, paper: dict[str, float]) -> Iterator[Block]:
         (
             row["method"],
             row["vectors"] or "–",
-            *("–" if row.get(name) is None else f"{row[name]:.1f}" for name in names),
+            *("–" if row.get(name) is None else Link(f"{row[name]:.1f}", cell.name) for name in names),
         )
         for row in rows
     ]
@@ -221,36 +251,18 @@ def _probe(setup: Setup, part: str, paper: dict[str, float]) -> Iterator[Block]:
     yield Table(("published", "figure"), tuple((name, f"{value:.1f}") for name, value in paper.items()))
 
 
-def _printed(setup: Setup, cell: Cell) -> Any:
-    """The JSON that a command printed: one value, or one per line."""
-    if not is_finished(cell, setup.to):
-        return None
-    path = setup.to / "runs" / cell.proof
-    text = path.read_text(encoding="utf-8")
-    try:
-        return json.loads(text)
-    except ValueError:
-        pass
-    try:
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
-    except ValueError as problem:
-        raise DataError(
-            f"{path}: not the JSON that {command_line(cell)} prints ({problem}); delete it and run again"
-        ) from None
-
-
 def table_7(setup: Setup) -> Iterator[Block]:
     from stelmo.train import tune
 
     yield Heading(2, "Table 7: perplexity before and after tuning")
     yield Text("On held-out sentences of the task's text, both directions; tuned for one epoch on the rest.")
-    rows = []
+    rows: list[tuple[str | Link, ...]] = []
     for task in cells.TUNED:
         if task in setup.tasks:
             _, cell = cells.tuning(setup, task)
             stages = list(tune.figures(cells.run_of(setup, cell.name)).values()) if is_finished(cell, setup.to) else []
             ours = [f"{stage.perplexity:.1f}" for stage in stages[-2:]] if len(stages) > 1 else [NOT_RUN] * 2
-            rows.append((TITLES[task], *ours, *map(str, TABLE_7[task])))
+            rows.append((TITLES[task], *(Link(text, cell.name) for text in ours), *map(str, TABLE_7[task])))
     yield Table(("text", "before", "after", "published before", "published after"), tuple(rows))
 
 
@@ -262,10 +274,13 @@ def figure_1(setup: Setup) -> Iterator[Block]:
             share: (found(setup, before), found(setup, after))
             for share, (before, after) in cells.figure_1(setup, task).items()
         }
-        rows = tuple((f"{share:.0%}", _headline(before), _headline(after)) for share, (before, after) in shares.items())
+        rows: tuple[tuple[str | Link, ...], ...] = tuple(
+            (f"{share:.0%}", *(_headline(setup, cell) for cell in pair))
+            for share, pair in cells.figure_1(setup, task).items()
+        )
         yield Table((TITLES[task], "baseline", "+ ELMo"), rows)
-        for file, about in draw_sample_efficiency(setup, task, shares):
-            yield Picture(file, about)
+        for file, description in draw_sample_efficiency(setup, task, shares):
+            yield Picture(file, description)
 
 
 def figure_2(setup: Setup) -> Iterator[Block]:
@@ -336,4 +351,5 @@ PARTS = {
     "table7": table_7,
     "figure1": figure_1,
     "figure2": figure_2,
+    "encoders": encoders.report,
 }

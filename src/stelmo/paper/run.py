@@ -1,16 +1,20 @@
 """Cells → their results: several chains in parallel; finished cells are not run again. Knows no table."""
 
+import json
 import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from stelmo.corpus import folder as corpora
+from stelmo.errors import DataError
 from stelmo.paper.cells import Cell, Setup, folder_of, vectors_of
 from stelmo.store import atomic, runs
 from stelmo.tasks import reading, results
@@ -19,6 +23,15 @@ from stelmo.tasks.reading import Skipped
 from stelmo.tasks.table import named
 
 NOTE = "report.json"  # the settings that all cells of a report share
+ENCODERS = "encoders.json"  # those that all trainings of encoders share
+
+
+class Spent(NamedTuple):
+    """What a cell took, over all attempts to run it; processor time is unknown on Windows."""
+
+    seconds: float = 0.0
+    processor: float | None = 0.0
+    attempts: int = 0
 
 
 class Outcome(NamedTuple):
@@ -34,6 +47,14 @@ def begin(setup: Setup, fingerprint: str) -> None:
     made_with = {"bilm": fingerprint, "size": setup.size, "vectors": vectors_of(setup)}
     runs.make(setup.to)
     runs.note_or_compare(setup.to / NOTE, made_with)
+    if "encoders" in setup.parts and setup.corpus is not None:
+        trained_with = {
+            "corpus": corpora.read(setup.corpus).fingerprint(),
+            "processor_time": setup.processor_time,
+            "settings": list(setup.settings),
+            "vectors": setup.vectors,
+        }
+        runs.note_or_compare(setup.to / ENCODERS, trained_with)
 
 
 def run(cells: Sequence[Cell], to: Path, jobs: int, report: Callable[[Outcome], None]) -> list[Outcome]:
@@ -42,6 +63,7 @@ def run(cells: Sequence[Cell], to: Path, jobs: int, report: Callable[[Outcome], 
         (to / folder).mkdir(parents=True, exist_ok=True)
     waiting = sorted((cell for cell in cells if is_waiting(cell, to)), key=lambda cell: cell.chain)
     chains = [list(chain) for _, chain in groupby(waiting, key=lambda cell: cell.chain)]
+    stages = [chain for chain in chains if not chain[0].last], [chain for chain in chains if chain[0].last]
 
     def run_chain(chain: Sequence[Cell]) -> list[Outcome]:
         outcomes = []
@@ -51,7 +73,7 @@ def run(cells: Sequence[Cell], to: Path, jobs: int, report: Callable[[Outcome], 
         return outcomes
 
     with ThreadPoolExecutor(jobs) as pool:
-        return [outcome for outcomes in pool.map(run_chain, chains) for outcome in outcomes]
+        return [outcome for stage in stages for outcomes in list(pool.map(run_chain, stage)) for outcome in outcomes]
 
 
 def is_finished(cell: Cell, to: Path) -> bool:
@@ -74,26 +96,72 @@ def command_line(cell: Cell) -> str:
     return shlex.join(("stelmo", *cell.command))
 
 
+def spent(cell: Cell, to: Path) -> Spent | None:
+    """None if the cell was never run, or was run by an earlier version, which did not note it."""
+    try:
+        return Spent(**json.loads(_time_of(cell, to).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _time_of(cell: Cell, to: Path) -> Path:
+    return to / "logs" / f"{cell.name}.time.json"
+
+
+def printed(cell: Cell, to: Path) -> Any:
+    """The JSON that a command printed: one value, or one per line; None if it was not run."""
+    if not is_finished(cell, to):
+        return None
+    path = to / "runs" / cell.proof
+    text = path.read_text(encoding="utf-8")
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    except ValueError as problem:
+        raise DataError(
+            f"{path}: not the JSON that {command_line(cell)} prints ({problem}); delete it and run again"
+        ) from None
+
+
 def _run(cell: Cell, to: Path) -> Outcome:
     """In a separate process: its standard output is its result, its standard error goes to its log."""
+    begun = (to / "runs" / cell.name).exists() or is_finished(cell, to)
+    before = (spent(cell, to) if begun else None) or Spent()
     started = time.monotonic()
-    with log_of(cell, to).open("w") as log:
-        done = subprocess.run(
+    with log_of(cell, to).open("w") as log, tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
             [sys.executable, "-m", "stelmo", *cell.command],
-            stdout=subprocess.PIPE,
+            stdout=output,
             stderr=log,
-            text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-            check=False,
         )
+        processor = _wait(process)
+        output.seek(0)
+        said = output.read().decode("utf-8")
     seconds = time.monotonic() - started
-    if done.returncode:
-        said = log_of(cell, to).read_text().strip().splitlines()
-        return Outcome(cell, seconds, said[-1] if said else f"exit code {done.returncode}")
+    total = None if processor is None or before.processor is None else before.processor + processor
+    with atomic.new_file(_time_of(cell, to), overwrite=True) as draft:
+        draft.write_text(json.dumps(Spent(before.seconds + seconds, total, before.attempts + 1)._asdict()) + "\n")
+    if process.returncode:
+        lines = log_of(cell, to).read_text().strip().splitlines()
+        return Outcome(cell, seconds, lines[-1] if lines else f"exit code {process.returncode}")
     if cell.printed:
         with atomic.new_file(to / "runs" / cell.proof, overwrite=True) as draft:
-            draft.write_text(done.stdout)
+            draft.write_text(said, encoding="utf-8")
     return Outcome(cell, seconds)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> float | None:
+    """Until it ends; its processor time in seconds, where the system tells."""
+    if not hasattr(os, "wait4"):  # Windows
+        process.wait()
+        return None
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime
 
 
 def write_text(setup: Setup, task: str) -> Path:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stelmo.errors import DataError
-from stelmo.probes.embedding import TIE, Embed, Occurrence, Vector, occurrence_vectors, unit
+from stelmo.probes.embedding import TIE, Occurrence, Vector, unit
 from stelmo.text.files import LineReader
 
 METHODS = ("nearest example", "class mean", "most frequent")
@@ -92,23 +92,15 @@ def _use(line: str, where: str) -> Occurrence:
 # The probe
 
 
-def probe(nouns: Sequence[Noun], embed: Embed) -> dict[str, dict[str, float]]:
-    """Method → percent correct: the mean over the nouns, then each noun. The control: `embed` returns layer 0."""
-    return by_method({noun.name: probe_noun(noun, embed) for noun in nouns})
-
-
-def by_method(results: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Noun → method → score becomes method → noun → score, with the mean over the nouns."""
+def by_method(nouns: Sequence[Noun], results: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Noun → method → score becomes method → noun → score, with the mean over the nouns and over all test uses."""
     found = {}
     for method in METHODS:
-        by_noun = {name: result[method] for name, result in results.items()}
-        found[method] = {"mean": sum(by_noun.values()) / len(by_noun), **by_noun}
+        by_noun = {noun.name: results[noun.name][method] for noun in nouns}
+        uses = sum(len(noun.test) for noun in nouns)
+        pooled = sum(by_noun[noun.name] * len(noun.test) for noun in nouns) / uses
+        found[method] = {"mean": sum(by_noun.values()) / len(by_noun), "all uses": pooled, **by_noun}
     return found
-
-
-def probe_noun(noun: Noun, embed: Embed) -> dict[str, float]:
-    both = (occurrence_vectors([e.occurrence for e in split], embed) for split in (noun.train, noun.test))
-    return score(noun, *both)
 
 
 def score(noun: Noun, train_ND: Vector, test_ND: Vector) -> dict[str, float]:

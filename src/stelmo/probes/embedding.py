@@ -3,7 +3,9 @@
 N occurrences, T words, K kinds of vectors (such as layers), D width.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -22,6 +24,7 @@ Vector = NDArray[np.float32]
 Embed = Callable[[list[tuple[str, ...]]], Sequence[NDArray[Any]]]  # sentences → a (T, D) or (T, K, D) array for each
 Advance = Callable[[int, float], None]  # receives the tokens finished since the last call, and the share done so far
 BLOCK = 256  # sentences embedded at once: the layers of a whole corpus would not fit in memory
+TOGETHER = 16  # sentences in one batch of a Transformer
 TIE = 1e-5  # cosines closer than this are equal: the difference is rounding of the same vector
 CONTROL = 0  # the layer that sees no context
 
@@ -36,6 +39,7 @@ class Source(NamedTuple):
 
     names: tuple[str, ...]
     embed: Embed
+    identity: Callable[[], str] | None = None  # a digest of what decides the vectors; unset: unknown
 
 
 def of_model(model: Model, layers: Sequence[int] | None = None) -> Source:
@@ -47,22 +51,41 @@ def of_model(model: Model, layers: Sequence[int] | None = None) -> Source:
     def embed(sentences: list[tuple[str, ...]]) -> list[NDArray[Any]]:
         return [layers_LTD[chosen].swapaxes(0, 1) for layers_LTD in model.layers(sentences)]
 
-    return Source(tuple(f"layer {layer}" for layer in chosen), embed)
+    def identity() -> str:
+        found = hashlib.sha256(f"{model.saved().fingerprint()} {model.settings.precision}".encode())
+        for part in model.start_state(model.settings.state):  # can be changed, and is not part of the fingerprint
+            found.update(part.cpu().double().numpy().tobytes())
+        return found.hexdigest()
+
+    return Source(tuple(f"layer {layer}" for layer in chosen), embed, identity)
 
 
-def of_static(vectors: StaticVectors, name: str) -> Source:
+def of_static(vectors: StaticVectors, name: str, identity: Callable[[], str] | None = None) -> Source:
     """A second control: a word has the same vector in every sentence, zeros if it has none."""
 
     def embed(sentences: list[tuple[str, ...]]) -> list[NDArray[np.float32]]:
         return [vectors.of(words)[:, None] for words in sentences]
 
-    return Source((name,), embed)
+    return Source((name,), embed, identity)
 
 
 def read_static(path: Path) -> Source:
     """Named after its folder or file: glove.6B.100d."""
     named = path.parent if path.suffix == ".npy" else path
-    return of_static(static.read(path), named.name.removesuffix(".gz").removesuffix(".txt").removesuffix(".bin"))
+    name = named.name.removesuffix(".gz").removesuffix(".txt").removesuffix(".bin")
+    return of_static(static.read(path), name, partial(digest, named))
+
+
+def digest(path: Path) -> str:
+    """Of a file, or of the names and contents of all files below a folder."""
+    found = hashlib.sha256()
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            found.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
+            with file.open("rb") as content:
+                while part := content.read(1 << 20):
+                    found.update(part)
+    return found.hexdigest()
 
 
 def of_transformer(folder: Path) -> Source:
@@ -98,18 +121,31 @@ def of_transformer(folder: Path) -> Source:
         if part:
             yield part
 
-    def vectors(words: list[str]) -> Vector:
-        read = tokenizer(words, is_split_into_words=True, return_tensors="pt", truncation=True, max_length=longest + 2)
+    def vectors(batch: list[list[str]]) -> Iterator[Vector]:
+        read = tokenizer(
+            batch, is_split_into_words=True, return_tensors="pt", truncation=True, max_length=longest + 2, padding=True
+        )
         with torch.inference_mode():
-            hidden_SD = network(**read).last_hidden_state[0].numpy()
-        owners = np.array([-1 if owner is None else owner for owner in read.word_ids()])
-        zero_D = np.zeros(hidden_SD.shape[1], np.float32)  # of a word without sub-tokens, such as a control character
-        return np.stack([hidden_SD[owners == n].mean(0) if (owners == n).any() else zero_D for n in range(len(words))])
+            hidden_BSD = network(**read).last_hidden_state.numpy()
+        zero_D = np.zeros(hidden_BSD.shape[-1], np.float32)  # of a word without sub-tokens, such as a control character
+        for row, (words, hidden_SD) in enumerate(zip(batch, hidden_BSD, strict=True)):
+            owners = np.array([-1 if owner is None else owner for owner in read.word_ids(row)])
+            yield np.stack(
+                [hidden_SD[owners == n].mean(0) if (owners == n).any() else zero_D for n in range(len(words))]
+            )
 
     def embed(sentences: list[tuple[str, ...]]) -> list[Vector]:
-        return [np.concatenate([vectors(part) for part in parts(words)])[:, None] for words in sentences]
+        pieces = [(number, part) for number, words in enumerate(sentences) for part in parts(words)]
+        order = sorted(range(len(pieces)), key=lambda place: len(pieces[place][1]))  # like lengths: little padding
+        found: dict[int, Vector] = {}
+        for places in blocks(order, TOGETHER):
+            found |= zip(places, vectors([pieces[place][1] for place in places]), strict=True)
+        rows: list[list[Vector]] = [[] for _ in sentences]
+        for place, (number, _) in enumerate(pieces):
+            rows[number].append(found[place])
+        return [np.concatenate(of_sentence)[:, None] for of_sentence in rows]
 
-    return Source((folder.name,), embed)
+    return Source((folder.name,), embed, partial(digest, folder))
 
 
 def with_progress(sources: Sequence[Source], tokens: int, advance: Advance) -> list[Source]:
@@ -127,7 +163,7 @@ def with_progress(sources: Sequence[Source], tokens: int, advance: Advance) -> l
 
         return embed_and_report
 
-    return [Source(source.names, reporting(source.embed)) for source in sources]
+    return [source._replace(embed=reporting(source.embed)) for source in sources]
 
 
 # Occurrences
@@ -169,6 +205,12 @@ def cosines(a_ND: NDArray[Any], b_ND: NDArray[Any]) -> Vector:
     """(N,): row by row; (N, K) for several kinds of vectors."""
     product: Vector = np.einsum("...d,...d->...", unit(a_ND), unit(b_ND))
     return product
+
+
+def pair_cosines(pairs: Iterable[tuple[Occurrence, Occurrence]], embed: Embed) -> Vector:
+    """(N,): the cosine of the two words of each pair, each in its sentence; (N, K) for K kinds of vectors."""
+    both_ND = occurrence_vectors([one for pair in pairs for one in pair], embed)
+    return cosines(both_ND[0::2], both_ND[1::2])
 
 
 def blocks(items: Iterable[_Item], size: int = BLOCK) -> Iterator[list[_Item]]:

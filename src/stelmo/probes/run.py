@@ -20,14 +20,14 @@ from stelmo.probes import scws as scws_probe
 from stelmo.probes import wic as wic_probe
 from stelmo.probes import wsd as wsd_probe
 from stelmo.probes import wsd_data
-from stelmo.probes.embedding import Advance, Occurrence, Source, occurrence_vectors, with_progress
+from stelmo.probes.embedding import Advance, Occurrence, Source, occurrence_vectors, pair_cosines, with_progress
 from stelmo.probes.wsd_data import Instance, Lemma
 
 HEADLINES = {
     "wsd": ("F1", f"without {wsd_data.DEVELOPMENT}"),
     "pos": ("accuracy", "unknown words"),
     "wic": ("accuracy",),
-    "coarse": ("mean",),
+    "coarse": ("mean", "all uses"),
     "scws": ("spearman",),
 }
 
@@ -76,7 +76,7 @@ def wsd(
     rows = [Row("first sense", "", wsd_probe.score(wsd_probe.first_sense(gold, first), gold))]
     for source in with_progress(sources, sum(len(sentence.tokens) for sentence in (*train, *test)), advance):
         rows += _wsd_rows(source, train, test, first)
-    return _by_method(rows)
+    return by_method(rows)
 
 
 def _wsd_rows(
@@ -165,7 +165,9 @@ def wic(
     rows = [Row("most frequent", "", {"accuracy": wic_probe.most_frequent(tuning, test)})]
     total = _tokens(one for pair in (*tuning, *test) for one in (pair.first, pair.second))
     for source in with_progress(sources, total, advance):
-        tuning_NK, test_NK = (wic_probe.similarities(pairs, source.embed) for pairs in (tuning, test))
+        tuning_NK, test_NK = (
+            pair_cosines([(pair.first, pair.second) for pair in pairs], source.embed) for pairs in (tuning, test)
+        )
         for kind, name in enumerate(source.names):
             figures = wic_probe.score(tuning, tuning_NK[:, kind], test, test_NK[:, kind])
             rows.append(Row("cosine threshold", name, figures))
@@ -179,7 +181,7 @@ def scws(
     pairs = evenly(scws_probe.read(folder / "ratings.txt" if folder.is_dir() else folder), limit)
     rows: list[Row] = []
     for source in with_progress(sources, _tokens(one for pair in pairs for one in (pair.first, pair.second)), advance):
-        cosine_NK = scws_probe.similarities(pairs, source.embed)
+        cosine_NK = pair_cosines([(pair.first, pair.second) for pair in pairs], source.embed)
         for kind, name in enumerate(source.names):
             rows.append(Row("cosine", name, scws_probe.score(pairs, cosine_NK[:, kind])))
     return rows
@@ -200,8 +202,8 @@ def coarse(
     rows: list[Row] = []
     for source in with_progress(sources, total, advance):
         for name, by_noun in zip(source.names, _coarse_figures(nouns, source), strict=True):
-            rows += [Row(method, name, figures) for method, figures in coarse_probe.by_method(by_noun).items()]
-    return _by_method([row._replace(vectors="") if row.method == "most frequent" else row for row in rows])
+            rows += [Row(method, name, figures) for method, figures in coarse_probe.by_method(nouns, by_noun).items()]
+    return by_method([row._replace(vectors="") if row.method == "most frequent" else row for row in rows])
 
 
 def _coarse_figures(nouns: Sequence[coarse_probe.Noun], source: Source) -> list[dict[str, dict[str, float]]]:
@@ -217,7 +219,7 @@ def _coarse_figures(nouns: Sequence[coarse_probe.Noun], source: Source) -> list[
     return found
 
 
-def _by_method(rows: Sequence[Row]) -> list[Row]:
+def by_method(rows: Sequence[Row]) -> list[Row]:
     """Rows grouped by method, without duplicates: a method that uses no vectors is the same for every source."""
     methods = dict.fromkeys(row.method for row in sorted(rows, key=lambda row: row.vectors != ""))
     unique = {(row.method, row.vectors): row for row in rows}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stelmo.errors import DataError
-from stelmo.probes.embedding import Embed, Occurrence, Vector, cosines, occurrence_vectors
+from stelmo.probes.embedding import Occurrence
 from stelmo.text.files import LineReader
 
 COLUMNS = 8  # up to the mean; the single ratings after it are not used
@@ -66,18 +66,8 @@ def _marked(context: str, where: str) -> Occurrence:
 # The probe
 
 
-def similarities(pairs: Sequence[Pair], embed: Embed) -> Vector:
-    """(N,): the cosine of the two words, each in its context; (N, K) if `embed` returns K kinds of vectors."""
-    both_ND = occurrence_vectors([one for pair in pairs for one in (pair.first, pair.second)], embed)
-    return cosines(both_ND[0::2], both_ND[1::2])
-
-
-def probe(pairs: Sequence[Pair], embed: Embed) -> dict[str, float]:
-    """100 ρ, as usually reported. For the control, let `embed` return layer 0."""
-    return score(pairs, similarities(pairs, embed))
-
-
 def score(pairs: Sequence[Pair], cosine_N: NDArray[Any]) -> dict[str, float]:
+    """100 ρ, as usually reported."""
     return {"spearman": 100 * spearman(cosine_N, np.array([pair.rating for pair in pairs]))}
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stelmo.errors import DataError
-from stelmo.probes.embedding import Embed, Occurrence, Vector, cosines, occurrence_vectors
+from stelmo.probes.embedding import Occurrence
 from stelmo.store.atomic import new_file
 from stelmo.text.files import LineReader
 from stelmo.text.tokens import tokenize
@@ -186,12 +186,6 @@ def _similarity(token: str, word: str) -> tuple[bool, bool, int, int]:
 # The probe
 
 
-def similarities(pairs: Sequence[Pair], embed: Embed) -> Vector:
-    """(N,): the cosine of the two occurrences; (N, K) if `embed` returns K kinds of vectors."""
-    both_ND = occurrence_vectors([one for pair in pairs for one in (pair.first, pair.second)], embed)
-    return cosines(both_ND[0::2], both_ND[1::2])
-
-
 def threshold(cosine_N: NDArray[Any], same_N: NDArray[np.bool_]) -> float:
     """The cosine at or above which two occurrences count as the same sense, by best accuracy; the largest if tied."""
     order_N = np.argsort(-cosine_N, kind="stable")
@@ -209,15 +203,10 @@ def accuracy(predicted: Sequence[bool] | NDArray[np.bool_], pairs: Sequence[Pair
     return 100 * float(np.mean([answer == pair.same for answer, pair in zip(predicted, pairs, strict=True)]))
 
 
-def probe(tuning: Sequence[Pair], test: Sequence[Pair], embed: Embed) -> dict[str, float]:
-    """Percent correct with the threshold of the tuning pairs. For the control, let `embed` return layer 0."""
-    figures = score(tuning, similarities(tuning, embed), test, similarities(test, embed))
-    return figures | {"most frequent": most_frequent(tuning, test)}
-
-
 def score(
     tuning: Sequence[Pair], tuning_cosine_N: NDArray[Any], test: Sequence[Pair], test_cosine_N: NDArray[Any]
 ) -> dict[str, float]:
+    """Percent correct with the threshold of the tuning pairs."""
     limit = threshold(tuning_cosine_N, np.array([pair.same for pair in tuning], bool))
     return {"accuracy": accuracy(test_cosine_N >= limit, test), "threshold": limit}
 

@@ -101,7 +101,7 @@ class Pretraining:
         self._state = RunState(processes=world.size, due=plan.start is not None and plan.start.learned)
         self._events = tensorboard_writer(run.path / "tensorboard") if world.first else lambda step, figures: None
         self._tokens_of_a_step = plan.train.batch * plan.train.unroll
-        self._clock = Clock()
+        self._clock = self._new_clock()
         self._resumed = self._state  # the state in which this process started
 
     def run(self) -> Outcome:
@@ -255,9 +255,12 @@ class Pretraining:
             self._state = RunState.from_json(about["ledger"])
             self._learner.load(tensors)
             self._note_resumed()
-        self._clock, self._resumed = Clock(self._state.seconds), replace(self._state)
+        self._clock, self._resumed = self._new_clock(), replace(self._state)
         if self._world.first and not self._state.finished:
             self._run.log.cut(self._state.step, "perplexity" if self._state.due else None)
+
+    def _new_clock(self) -> Clock:
+        return Clock(self._state.seconds, processor=self._settings.processor_time is not None)
 
     def _note_full_softmax(self) -> None:
         asked, words = self._settings.negatives, len(self._corpus.vocabulary)

@@ -101,14 +101,19 @@ class RunState:
 
 
 class Clock:
-    """Seconds of a run over the lives of all its processes, and since the last checkpoint and picture."""
+    """Seconds of a run over the lives of all its processes, and since the last checkpoint and picture.
 
-    def __init__(self, before: float = 0.0) -> None:
+    With `processor`, the seconds of the run are processor time of this process, all threads together.
+    """
+
+    def __init__(self, before: float = 0.0, processor: bool = False) -> None:
         self._before = before
-        self._start = self._saved = self._drawn = time.monotonic()
+        self._now = time.process_time if processor else time.monotonic
+        self._start = self._now()
+        self._saved = self._drawn = time.monotonic()
 
     def here(self) -> float:
-        return time.monotonic() - self._start
+        return self._now() - self._start
 
     def seconds(self) -> float:
         return self._before + self.here()
@@ -174,8 +179,9 @@ class Schedule:
 
 def schedule(settings: TrainSettings, tokens_of_an_epoch: int) -> Schedule:
     """The budget in steps; a row's window holds `unroll` tokens."""
-    if settings.time is not None:
-        return Schedule(settings, None, seconds(settings.time))
+    time = settings.time if settings.time is not None else settings.processor_time
+    if time is not None:
+        return Schedule(settings, None, seconds(time))
     tokens = settings.tokens if settings.tokens is not None else (settings.epochs or 0) * tokens_of_an_epoch
     return Schedule(settings, max(1, math.ceil(tokens / (settings.batch * settings.unroll))), None)
 

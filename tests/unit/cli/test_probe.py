@@ -161,8 +161,45 @@ def test_the_example_of_the_documents_runs(call, tmp_path, capsys):
     assert "'accuracy': " in capsys.readouterr().out
 
 
+def test_all_probes_are_one_table_and_are_kept(call, tmp_path):
+    arguments = ("all", "--data", tmp_path, "-m", "model", "--vectors", "glove.txt", "--cache", "kept")
+    done = call(*arguments, "--markdown")
+    assert done.code == 0, done.err
+    head, _, *lines = done.out.splitlines()
+    assert head == "| percent | no vectors | layer 0 | layer 1 | layer 2 | glove |"
+    titles = {line.split(",")[0].removeprefix("| ") for line in lines}
+    assert titles == {"word senses", "parts of speech", "word in context", "CoarseWSD-20", "SCWS"}
+    assert len(list((tmp_path / "kept").iterdir())) == 2 * len(WRITERS)  # the model and the static vectors
+    printed = call(*arguments, "--json").out.splitlines()
+    assert len(list((tmp_path / "kept").iterdir())) == 2 * len(WRITERS)
+    alone = call("coarse", "--data", "coarse", "-m", "model", "--vectors", "glove.txt", "--json").out.splitlines()
+    assert [line for line in printed if json.loads(line)["probe"] == "coarse"] == alone
+
+
+def test_several_probes_are_shown_in_one_table(call, tmp_path):
+    done = call("wic,scws", "--data", tmp_path, "-m", "model")
+    assert done.code == 0, done.err
+    assert "word in context, cosine" in done.out  # the rest of the line is wrapped on a narrow screen
+    assert "SCWS, cosine: spearman" in done.out
+    assert "word senses" not in done.out
+
+
+def test_of_all_probes_those_without_data_are_left_out_with_a_note(call, tmp_path):
+    (tmp_path / "wsd").rename(tmp_path / "senses")
+    done = call("all", "--data", tmp_path, "-m", "model", "--json")
+    assert done.code == 0, done.err
+    assert "no folder wsd below it; probe wsd is left out" in done.err
+    assert {json.loads(line)["probe"] for line in done.out.splitlines()} == {"pos", "wic", "coarse", "scws"}
+    asked = call("wsd,pos", "--data", tmp_path, "-m", "model")
+    assert asked.code == 2
+    assert "no folder wsd below it for probe wsd" in asked.err
+
+
 WRONG = {
-    "an unknown probe": (["xyz", "--data", "wsd"], "probe: 'xyz' is not one of wsd, pos, wic, coarse, scws"),
+    "an unknown probe": (["xyz", "--data", "wsd"], "probe: 'xyz' is not one of wsd, pos, wic, coarse, scws, all"),
+    "one unknown probe of several": (["wsd,xyz", "--data", "."], "probe: 'xyz' is not one of wsd"),
+    "none of the folders": (["all", "--data", "model"], "none of the folders wsd, pos, wic"),
+    "Markdown and JSON": (["wic", "--data", "wic", "--json", "--markdown"], "--json and --markdown present the same"),
     "no data": (["wsd"], "--data"),
     "a folder without files": (["wsd", "--data", "pos"], "no index.sense"),
     "a folder that is not there": (["pos", "--data", "nowhere"], "no train.conllu"),

@@ -21,6 +21,7 @@ from stelmo.errors import StelmoError
 from stelmo.formats import models
 
 CHECKPOINT = Path(__file__).parents[2] / "fixtures" / "bilm_tf_checkpoint"
+LANGUAGE_MODELS = Path(__file__).parents[2] / "golden" / "allennlp-transformer"
 OPTIONS = oracle.options(highways=2)
 MUTANTS = 25  # of each format; bench/fuzz_formats.py tries as many as asked for
 
@@ -62,6 +63,11 @@ def checkpoint(path: Path) -> Path:
     return path / "checkpoint"
 
 
+def allennlp_lm(path: Path, name: str) -> Path:
+    """A language model with its own softmax and vocabulary."""
+    return Path(shutil.copy(LANGUAGE_MODELS / name, path / "lm.tar.gz"))
+
+
 FORMATS: dict[str, Callable[[Path], Path]] = {
     "stelmo": lambda path: tiny.folder(path / "m"),
     "bilm": lambda path: tiny.folder(path / "m", "bilm"),
@@ -69,6 +75,8 @@ FORMATS: dict[str, Callable[[Path], Path]] = {
     "allennlp": allennlp,
     "allennlp state": partial(allennlp_state, zipped=True),
     "allennlp state, older pickle": partial(allennlp_state, zipped=False),
+    "allennlp language model": partial(allennlp_lm, name="model.tar.gz"),
+    "allennlp language model, published shape": partial(allennlp_lm, name="published-shape.tar.gz"),
     "efml": lambda path: efml_oracle.write(efml_oracle.random_model(efml_oracle.architecture()), path / "m"),
     "efml, older pickles": lambda path: efml_oracle.write(
         efml_oracle.random_model(efml_oracle.architecture()), path / "m", zipped=False
@@ -112,8 +120,9 @@ def test_a_mutated_file_is_refused_or_read(make, tmp_path):
         file.write_bytes(whole)
 
 
-def test_a_mutated_archive_with_right_checksums_is_refused_or_read(tmp_path):
-    path, chance = allennlp(tmp_path), random.Random(8)
+@pytest.mark.parametrize("make", [allennlp, partial(allennlp_lm, name="published-shape.tar.gz")], ids=["task", "lm"])
+def test_a_mutated_archive_with_right_checksums_is_refused_or_read(make, tmp_path):
+    path, chance = make(tmp_path), random.Random(8)
     whole = gzip.decompress(path.read_bytes())
     for _ in range(MUTANTS):
         path.write_bytes(gzip.compress(mutated(whole, chance), 1))

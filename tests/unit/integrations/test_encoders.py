@@ -1,14 +1,21 @@
 """Every way to use a model, on each of the three encoders: equal to `Model.layers`, or refused in one sentence."""
 
 import importlib
+import json
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import tiny
 import torch
+from commands import run
+from unit.probes.test_coarse import folder as coarse_folder
+from unit.tasks import samples
 
 import stelmo
 from stelmo.integrations import onnx
+from stelmo.probes import embedding
+from stelmo.probes import run as probes
 
 SENTENCES = [["the", "bank", "of", "über"], ["river"], ["a", "日本", "x" * 60, "bank", "the", "of", "a"] * 3]
 encoders = pytest.mark.parametrize("config", tiny.ENCODERS.values(), ids=tiny.ENCODERS)
@@ -119,6 +126,76 @@ def test_the_service_and_the_index_of_uses_give_the_same_vectors(config, tmp_pat
     close([np.array(rows) for rows in answer["vectors"]], [rows[1] for rows in model.layers(SENTENCES[:2])])
     best = [found["word"] for found in guess.json()["both"]]
     assert best == [found.word for found in model.substitutes(SENTENCES[0], 1, k=3)]
+
+
+@encoders
+@pytest.mark.filterwarnings("ignore")  # the library warns of names of its own that it is to give up
+def test_sentence_transformers_give_the_same_vectors_and_save_them(config, tmp_path):
+    library = pytest.importorskip("sentence_transformers")
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    from stelmo.integrations.sentence_transformers import StelmoTransformer
+
+    words = StelmoTransformer(tiny.model(config))
+    made = library.SentenceTransformer(
+        modules=[words, modules.Pooling(words.get_embedding_dimension(), "mean")], device="cpu"
+    )
+    made.save(str(tmp_path))
+    texts = ["the bank", "a river bank"]
+    expected = tiny.model(config).sentence_vectors([text.split() for text in texts])
+    again = library.SentenceTransformer(str(tmp_path), device="cpu", trust_remote_code=True)
+    for one in (made, again):
+        np.testing.assert_allclose(one.encode(texts), expected, rtol=1e-5, atol=1e-5)
+
+
+@encoders
+@pytest.mark.filterwarnings("ignore")  # of Ray's own code
+def test_workers_of_ray_write_the_same_vectors(config, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("ray")
+    from stelmo.integrations import ray as on_ray
+
+    # The worker as Ray would make it, in this process; test_ray.py has a real cluster.
+    monkeypatch.setattr(on_ray, "cluster", lambda address, cores: nullcontext())
+    monkeypatch.setattr(on_ray, "_computed", lambda numbers, make, *rest: map(make().compute, numbers))
+    folder, text = tiny.folder(tmp_path / "m", config=config), tmp_path / "text.jsonl"
+    text.write_text("".join(json.dumps({"tokens": words}) + "\n" for words in SENTENCES))
+    arguments = ["embed", text, "-m", folder, "--threads", 1, "-o", tmp_path / "v.parquet", "--ray", "local"]
+    done = run(monkeypatch, capsys, *arguments)
+    assert done.code == 0, done.err
+    from pyarrow import parquet
+
+    found = [np.array(row["vectors"]) for row in parquet.read_table(tmp_path / "v.parquet").to_pylist()]
+    close(found, tiny.model(config).embed(SENTENCES))
+
+
+@encoders
+def test_probes_see_every_layer(config, tmp_path):
+    model = tiny.model(config)
+    source = embedding.of_model(model)
+    close(
+        [words_TLD.swapaxes(0, 1) for words_TLD in source.embed([tuple(words) for words in SENTENCES])],
+        model.layers(SENTENCES),
+    )
+    rows = probes.coarse(coarse_folder(tmp_path), [source])
+    layers = [f"layer {layer}" for layer in range(model.config.depth)]
+    assert [row.vectors for row in rows if row.method == "nearest example"] == layers
+    assert source.identity() == embedding.of_model(tiny.model(config)).identity()
+
+
+@encoders
+def test_a_task_is_trained_on_it_frozen_and_finetuned(config, tmp_path, monkeypatch, capsys):
+    (tmp_path / "data").mkdir()
+    for split in ("train", "dev", "test"):
+        (tmp_path / "data" / f"{split}.txt").write_text(samples.SST5)
+    folder = tiny.folder(tmp_path / "m", config=config)
+    small = [
+        word for value in ("projected=8", "hidden=6", "classifier=[[8, 0.0]]") for word in ("--set", f"size.{value}")
+    ]
+    for name, more in (("frozen", []), ("finetuned", ["--finetune"])):
+        done = run(monkeypatch, capsys, "task", "sst5", "--data", tmp_path / "data", "--to", tmp_path / name, "--model",
+                   folder, "--elmo", "both", "--set", "epochs=1", *small, *more)  # fmt: skip
+        assert done.code == 0, done.err
+        (mix,) = [line for line in done.out.splitlines() if line.startswith("layers at the input: ")]
+        assert mix.count(".") == config.depth + 1, mix  # a weight for every layer, and gamma
 
 
 @pytest.mark.parametrize("config", tiny.WITHOUT_STATE.values(), ids=tiny.WITHOUT_STATE)

@@ -38,8 +38,9 @@ def vectors(flair, found):
     return [np.stack([token.embedding.cpu().numpy() for token in sentence]) for sentence in sentences]
 
 
-def test_the_modes_are_those_of_the_old_class(flair, embeddings):
-    model = tiny.model()
+@pytest.mark.parametrize("config", tiny.ENCODERS.values(), ids=tiny.ENCODERS)
+def test_the_modes_are_those_of_the_old_class(config, flair, embeddings):
+    model = tiny.model(config)
     for mode, expected in {
         "all": [np.concatenate(list(layers_LTD), -1) for layers_LTD in model.layers(SENTENCES)],
         "top": model.embed(SENTENCES, "top"),

@@ -1,5 +1,6 @@
 """The paper's cells and the report on them: run once, taken up again, honest about what was not run."""
 
+import base64
 import json
 import re
 
@@ -10,7 +11,7 @@ from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.paper import cells, document, report
 from stelmo.paper import run as runs
 from stelmo.paper.cells import Cell, Setup
-from stelmo.paper.document import Commands, Heading, Picture, Table, Text
+from stelmo.paper.document import Command, Commands, Heading, Link, Picture, Table, Text
 from stelmo.tasks.results import Results
 from stelmo.tasks.table import TASKS
 
@@ -77,7 +78,7 @@ def test_every_task_of_the_paper_has_published_figures():
 
 def test_what_was_not_run_says_so(setup):
     text = text_of(setup)
-    assert row(text, "SST-5", "sst5")[-5:-1] == ["not run", "not run", "–", "–"]
+    assert row(text, "SST-5", "not run", "not run", "–")[1:5] == ["not run", "not run", "–", "–"]
     assert "| SST-5 | not run | not run | not run |" in text  # Table 3
     assert "figure2.svg" not in text
 
@@ -85,10 +86,11 @@ def test_what_was_not_run_says_so(setup):
 def test_gains_are_absolute_and_relative_to_the_error_left(setup):
     finish(setup, cells.baseline(setup, "sst5"), [49.0, 50.0, 51.0], [39.0, 40.0, 41.0])
     finish(setup, cells.with_elmo(setup, "sst5"), [55.0, 55.0, 55.0], [46.0, 46.0, 46.0])
-    found = row(text_of(setup), "SST-5", "sst5")
+    found = row(text_of(setup), "SST-5", "40.0 ± 1.0", "46.0 ± 0.0")
     # (46 − 40) / (100 − 40) = 10 %
-    assert found[5:9] == ["40.0 ± 1.0", "46.0 ± 0.0", "+6.0", "+10.0 %"]
-    assert found[9] == "51.4 → 54.7 (+3.3 / +6.8 %)"
+    assert found[3:5] == ["+6.0", "+10.0 %"]
+    assert found[5] == "51.4 → 54.7 (+3.3 / +6.8 %)"
+    assert found[6:] == ["accuracy", "sst5", "30", "3"]
 
 
 @pytest.mark.parametrize("task", list(TASKS))
@@ -142,6 +144,8 @@ def test_cells_are_run_once_and_what_fails_is_told(tmp_path):
     (failed,) = [entry for entry in first if entry.failure]
     assert "absent" in failed.failure
     assert not (tmp_path / "runs" / "wrong.txt").exists()
+    assert runs.spent(good, tmp_path).attempts == 1
+    assert 0 < runs.spent(good, tmp_path).processor <= 2 * runs.spent(good, tmp_path).seconds
     again = runs.run([good, bad], tmp_path, 1, told.append)
     assert [entry.cell.name for entry in again] == ["wrong"]
 
@@ -182,19 +186,54 @@ def test_a_wrong_choice_is_refused_before_anything_runs(setup, change, error):
         cells.cells(setup._replace(**change))
 
 
-def test_markdown_and_html_say_the_same():
+def test_markdown_and_html_say_the_same(tmp_path):
     blocks = [
-        Heading(2, "A <title>"),
-        Text("Words & more."),
-        Table(("a", "b"), (("x|y", "1"),)),
+        Heading(2, "A <title>: more"),
+        Text("Words & `code<` and **strong** ones, 2 ** 3 ** 4."),
+        Table(("a", "b"), (("x|y", Link("1", "cell-1")),)),
         Picture("p.svg", "a picture"),
-        Commands(("stelmo info a",)),
+        Commands((Command("cell-1", "seed 0; 3 s", "stelmo info '<a>'"),)),
     ]
-    marked, paged = document.markdown(blocks), document.page(blocks, "T")
-    assert "## A <title>" in marked
+    (tmp_path / "p.svg").write_text("<svg/>")
+    marked, paged = document.markdown(blocks), document.page(blocks, "T", tmp_path)
+    assert "## A <title>: more" in marked
     assert "| x\\|y | 1 |" in marked
     assert "![a picture](p.svg)" in marked
-    assert "<h2>A &lt;title&gt;</h2>" in paged
-    assert "<td>x|y</td><td>1</td>" in paged
-    assert '<img src="p.svg" alt="a picture">' in paged
+    assert "# cell-1: seed 0; 3 s\nstelmo info '<a>'\n" in marked
+    assert '<h2 id="a-title-more">A &lt;title&gt;: more</h2>' in paged
+    assert '<a href="#a-title-more">A &lt;title&gt;</a>' in paged
+    assert "Words &amp; <code>code&lt;</code> and <strong>strong</strong> ones, 2 ** 3 ** 4." in paged
+    assert '<td>x|y</td><td><a href="#run-cell-1">1</a></td>' in paged
+    assert '<div class="command" id="run-cell-1">' in paged
+    assert "<pre>stelmo info &#x27;&lt;a&gt;&#x27;</pre>" in paged
+
+
+def test_the_page_stands_alone(tmp_path):
+    (tmp_path / "p.svg").write_text("<svg/>")
+    paged = document.page([Picture("p.svg", "a picture")], "T", tmp_path)
+    (source,) = re.findall(r'src="([^"]+)"', paged)
+    head, _, content = source.partition(",")
+    assert head == "data:image/svg+xml;base64"
+    assert base64.b64decode(content) == b"<svg/>"
     assert not re.search(r"https?://", paged)
+
+
+def test_every_cell_has_its_command_seeds_and_time(setup):
+    cell = cells.baseline(setup, "sst5")
+    finish(setup, cell, [50.0, 51.0], [50.0, 51.0])
+    assert report.about(setup, cell) == "seeds 0, 1; time unknown"
+    (setup.to / "logs").mkdir()
+    (setup.to / "logs" / f"{cell.name}.time.json").write_text('{"seconds": 90.0, "processor": 59.5, "attempts": 2}')
+    assert report.about(setup, cell) == "seeds 0, 1; 1.5 min, 60 s of processor time"
+    assert report.about(setup, cells.with_elmo(setup, "sst5")) == "not run"
+    text_of(setup)
+    paged = (setup.to / "report.html").read_text()
+    links, commands = (
+        set(re.findall(pattern, paged)) for pattern in (r'<td><a href="#(.*?)"', r'"command" id="(.*?)"')
+    )
+    assert f"run-{cell.name}" in links <= commands
+    assert len(commands) == len(cells.cells(setup))
+
+
+def test_durations_have_the_unit_that_suits_them():
+    assert [report.duration(seconds) for seconds in (0.4, 59.4, 90, 5400)] == ["0 s", "59 s", "1.5 min", "1.5 h"]

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 from shared import DATA, needs_data
-from unit.probes.toys import contextual, static
+from unit.probes.toys import contextual, of, static
 
 from stelmo.errors import DataError
-from stelmo.probes import coarse
+from stelmo.probes import coarse, run
 from stelmo.probes.embedding import Occurrence
 
 FILES = {
@@ -60,8 +60,8 @@ def test_a_folder_without_words_is_refused(tmp_path):
 
 
 def test_context_tells_the_classes_apart(tmp_path):
-    results = coarse.probe(coarse.read(folder(tmp_path)), contextual)
-    assert {method: result["mean"] for method, result in results.items()} == {
+    results = run.coarse(folder(tmp_path), [of(contextual)])
+    assert {row.method: row.figures["mean"] for row in results} == {
         "nearest example": 100.0,
         "class mean": 100.0,
         "most frequent": 50.0,
@@ -69,9 +69,17 @@ def test_context_tells_the_classes_apart(tmp_path):
 
 
 def test_without_context_every_method_gives_the_most_frequent_class(tmp_path):
-    results = coarse.probe(coarse.read(folder(tmp_path)), static)
-    assert set(results) == set(coarse.METHODS)
-    assert all(result == {"mean": 50.0, "bank": 50.0} for result in results.values())
+    results = run.coarse(folder(tmp_path), [of(static)])
+    assert {row.method for row in results} == set(coarse.METHODS)
+    assert all(row.figures == {"mean": 50.0, "all uses": 50.0, "bank": 50.0} for row in results)
+
+
+def test_all_uses_count_alike_in_one_figure_and_all_nouns_in_the_other():
+    one = coarse.Example(Occurrence(("bank",), 0, 1), "0", "")
+    nouns = [coarse.Noun("few", (one,), (one,)), coarse.Noun("many", (one,), (one,) * 3)]
+    scores = {"few": dict.fromkeys(coarse.METHODS, 0.0), "many": dict.fromkeys(coarse.METHODS, 100.0)}
+    figures = coarse.by_method(nouns, scores)["nearest example"]
+    assert figures == {"mean": 50.0, "all uses": 75.0, "few": 0.0, "many": 100.0}
 
 
 @pytest.mark.parametrize("seed", range(8))

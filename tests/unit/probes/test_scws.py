@@ -10,7 +10,7 @@ from unit.probes.toys import contextual
 
 from stelmo.errors import DataError
 from stelmo.probes import scws
-from stelmo.probes.embedding import Occurrence
+from stelmo.probes.embedding import Occurrence, pair_cosines
 
 LINES = """1\tbank\tn\triver\tn\tthe <b> bank </b> river\t<b> river </b> x\t8.5\t8.0\t9.0
 2\tbank\tn\tmoney\tn\tthe <b> bank </b> river\ta <b>money</b> b\t1.0\t0.0\t2.0
@@ -52,7 +52,9 @@ def test_an_empty_file_is_refused(tmp_path):
 
 
 def test_similarity_in_context_is_compared_with_the_ratings(tmp_path):
-    assert scws.probe(read(tmp_path), contextual)["spearman"] == pytest.approx(100.0)
+    pairs = read(tmp_path)
+    cosine_N = pair_cosines([pair[:2] for pair in pairs], contextual)
+    assert scws.score(pairs, cosine_N)["spearman"] == pytest.approx(100.0)
 
 
 VALUES = st.lists(st.tuples(st.integers(-3, 3), st.floats(-1, 1)), min_size=2, max_size=30)

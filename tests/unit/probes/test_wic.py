@@ -9,7 +9,7 @@ from unit.probes.toys import contextual, static
 
 from stelmo.errors import DataError
 from stelmo.probes import wic
-from stelmo.probes.embedding import Occurrence
+from stelmo.probes.embedding import Occurrence, pair_cosines
 
 OFFICIAL = "bank\tN\t1-0\tthe bank river\tbank river\nbank\tN\t1-2\tthe bank river\tmoney and bank\n"
 SUPERGLUE = {
@@ -149,8 +149,9 @@ def test_no_other_threshold_is_better(scores):
 
 def test_context_tells_two_uses_apart(tmp_path):
     pairs = wic.read(official(tmp_path))
-    assert wic.probe(pairs, pairs, contextual)["accuracy"] == 100.0
-    assert wic.probe(pairs, pairs, static)["accuracy"] == 50.0  # one word, one vector
+    in_context, alone = (pair_cosines([pair[2:4] for pair in pairs], embed) for embed in (contextual, static))
+    assert wic.score(pairs, in_context, pairs, in_context)["accuracy"] == 100.0
+    assert wic.score(pairs, alone, pairs, alone)["accuracy"] == 50.0  # one word, one vector
     assert wic.most_frequent(pairs, pairs[:1]) == 100.0
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import time
 
 import corpora
 import numpy as np
@@ -429,3 +430,19 @@ def test_muon_is_for_lstms_and_a_refused_run_leaves_no_folder(corpus, tmp_path):
     with pytest.raises(ConfigError, match="muon is for the matrices of LSTMs"):
         pretrain(end_to_end([*ENCODERS["transformer"], "optimizer=muon"]), corpus, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_budget_of_processor_time_does_not_count_waiting(corpus, tmp_path, monkeypatch):
+    """A step waits ten times as long as it computes; resumed, the run keeps what it has spent."""
+    step = Learner.step
+
+    def slow(self, *given):
+        time.sleep(0.02)
+        return step(self, *given)
+
+    monkeypatch.setattr(Learner, "step", slow)
+    started, processor = time.monotonic(), time.process_time()
+    assert pretrain(settings(budget="processor_time=0.2s"), corpus, tmp_path / "run").finished
+    spent = Run(tmp_path / "run").log.entries()[-1]["seconds"]
+    assert 0.2 <= spent <= time.process_time() - processor
+    assert time.monotonic() - started > spent

@@ -46,8 +46,9 @@ def test_decay_falls_towards_zero_at_the_end(decay):
     assert found[25] == pytest.approx(0.5)
 
 
-def test_under_a_time_budget_the_schedule_follows_the_clock():
-    plan = of(time="10m", decay="linear", warmup=0.1)
+@pytest.mark.parametrize("budget", ["time", "processor_time"])
+def test_under_a_time_budget_the_schedule_follows_the_clock(budget):
+    plan = of(**{budget: "10m"}, decay="linear", warmup=0.1)
     assert plan.steps is None
     assert plan.share(7, 150.0) == 0.25
     assert plan.rate(7, 0.25) == pytest.approx(0.75)
