@@ -46,7 +46,9 @@ class Training(Generic[E, P]):
                 self.parameters, settings.lr, rho=0.95, eps=1e-6, weight_decay=settings.weight_decay
             )
         else:
-            self.optimizer = torch.optim.Adam(self.parameters, settings.lr, weight_decay=settings.weight_decay)
+            self.optimizer = torch.optim.Adam(
+                self.parameters, settings.lr, weight_decay=settings.weight_decay, fused=True
+            )
         averaged = self.parameters if settings.average is not None else []
         self.average = [parameter.detach().clone() for parameter in averaged]
 

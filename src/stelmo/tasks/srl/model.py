@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from stelmo.config import Positive, Settings, Share
 from stelmo.tasks import crf
 from stelmo.tasks.inputs import WordReader, append_elmo
+from stelmo.tasks.recurrent import AlternatingLstm
 from stelmo.tasks.srl.data import Example, Prediction
-from stelmo.tasks.srl.lstm import AlternatingLstm
 from stelmo.tasks.task import TaskNetwork
 
 
