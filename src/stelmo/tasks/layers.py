@@ -21,7 +21,7 @@ class VariationalDropout(Dropout):
         if not self.training or self.p == 0:
             return x_BTD
         mask_B1D = torch.empty_like(x_BTD[:, :1]).bernoulli_(1 - self.p)
-        return x_BTD * mask_B1D / (1 - self.p)
+        return x_BTD * mask_B1D.div_(1 - self.p)
 
 
 def lengths(mask_BT: Tensor) -> Tensor:

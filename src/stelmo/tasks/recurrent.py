@@ -1,9 +1,10 @@
 """Recurrent layers of the tasks' networks: LSTM and GRU in both directions, alternating highway LSTM. Knows no task.
 
-Sentences are sorted, longest first, and packed: a step holds only the sentences that are long enough, so no padding is
-computed. Input products are computed for all steps at once. So are, in the backward pass, the factors by which the
-gradients of the gates follow from those of h and c; a step then consists of a few products, and the gradient of each
-weight is one large product. Autograd would record many operations that are too small to be fast.
+LSTMs are torch's, which are as fast on a CPU as anything here. GRUs and highway LSTMs are computed by hand: sentences
+are sorted, longest first, and packed; a step holds only those that are long enough, so no padding is computed. Input
+products are computed for all steps at once. So are, in the backward pass, the factors by which the gradients of the
+gates follow from those of h and c; a step then consists of a few products, and the gradient of each weight is one
+large product. Autograd would record many operations that are too small to be fast.
 
 B sentences, T tokens, N packed tokens, n rows of a step, D width, H hidden units, K directions, S columns of the
 state's products, G of the gates. A tensor with K first has the second direction's tokens in its own reading order.
@@ -122,65 +123,6 @@ def _gru_back(
     n.mul_(dh_NH)
 
 
-def _lstm(gates_N4H: Tensor, h_NH: Tensor, state_H4H: Tensor, sizes: list[int], keep_BH: Tensor | None) -> list[Tensor]:
-    """g, i, f, o.   c' = f ⊙ c + i ⊙ g,  h' = o ⊙ tanh(c')"""
-    c_NH, tanh_NH = torch.empty_like(h_NH), torch.empty_like(h_NH)
-    columns = _columns(gates_N4H, h_NH.shape[-1], sizes, (0, 4), (1, 4), (0, 1), (1, 2), (2, 3), (3, 4))
-    h_T, c_T, tanh_T = (x_NH.split(sizes, -2) for x_NH in (h_NH, c_NH, tanh_NH))
-    for all_, ifo, g, i, f, o, h, c, tanh, h_before, c_before in zip(
-        *columns, h_T, c_T, tanh_T, _earlier(h_T), _earlier(c_T), strict=True
-    ):
-        if h_before is not None:
-            _add_product(all_, h_before, state_H4H)
-        ifo.sigmoid_()
-        g.tanh_()
-        torch.mul(i, g, out=c)
-        if c_before is not None:
-            c.addcmul_(f, c_before)
-        torch.mul(o, torch.tanh(c, out=tanh), out=h)
-    return [c_NH, tanh_NH]
-
-
-def _lstm_back(
-    gates_N4H: Tensor,
-    h_NH: Tensor,
-    kept: list[Tensor],
-    state_H4H: Tensor,
-    packed: Packing,
-    keep_BH: Tensor | None,
-    dh_NH: Tensor,
-) -> None:
-    hidden, sizes = h_NH.shape[-1], packed.sizes
-    g, i, f, o = gates_N4H.split(hidden, -1)
-    c_NH, tanh_NH = kept
-    f_NH, of_c_NH = f.clone(), torch.addcmul(o, o, tanh_NH * tanh_NH, value=-1)
-    o.mul_(torch.mul(1 - o, tanh_NH))
-    _forget_and_input(f, i, g, c_NH, packed)
-    g_i_f_T, o_T = _columns(gates_N4H, hidden, sizes, (0, 3), (3, 4))
-    dh_T, f_T, of_c_T = (x_NH.split(sizes, -2) for x_NH in (dh_NH, f_NH, of_c_NH))
-    state_4HH, all_T = state_H4H.transpose(-1, -2).contiguous(), gates_N4H.split(sizes, -2)
-    dc_BH = torch.zeros_like(h_NH[..., : sizes[0], :])
-    steps = list(zip(all_T, g_i_f_T, o_T, f_T, of_c_T, dh_T, _earlier(dh_T), strict=True))
-    for all_, g_i_f, o, f, of_c, dh, dbefore in reversed(steps):
-        dc = dc_BH[..., : dh.shape[-2], :].addcmul_(dh, of_c)
-        g_i_f.unflatten(-1, (3, hidden)).mul_(dc.unsqueeze(-2))
-        o.mul_(dh)
-        if dbefore is not None:
-            dc.mul_(f)
-            _add_product(dbefore, all_, state_4HH)
-
-
-def _forget_and_input(f: Tensor, i: Tensor, j: Tensor, c_NH: Tensor, packed: Packing) -> None:
-    """Activations of c' = f ⊙ c + i ⊙ j → the factors between the gradient of c' and those of the gates."""
-    first = packed.sizes[0]
-    f[..., :first, :].zero_()
-    later = f[..., first:, :]
-    later.mul_(torch.mul(1 - later, c_NH.index_select(-2, packed.before_N)))
-    of_i = torch.mul(1 - i, i).mul_(j)
-    torch.addcmul(i, i, j * j, value=-1, out=j)
-    i.copy_(of_i)
-
-
 def _highway(
     gates_N6H: Tensor, h_NH: Tensor, state_H5H: Tensor, sizes: list[int], keep_BH: Tensor | None
 ) -> list[Tensor]:
@@ -232,8 +174,12 @@ def _highway_back(
     if keep_NH is not None:
         r.mul_(keep_NH)
         p.mul_(keep_NH)
-    f_NH = f.clone()
-    _forget_and_input(f, i, j, c_NH, packed)
+    f_NH, later = f.clone(), f[sizes[0] :]
+    later.mul_(torch.mul(1 - later, c_NH.index_select(0, packed.before_N)))
+    f[: sizes[0]].zero_()
+    of_i = torch.mul(1 - i, i).mul_(j)
+    torch.addcmul(i, i, j * j, value=-1, out=j)
+    i.copy_(of_i)
     columns = _columns(gates_N6H, hidden, sizes, (0, 5), (0, 2), (2, 4), (4, 5))
     dh_T, f_T, of_c_T = (x_NH.split(sizes, -2) for x_NH in (dh_NH, f_NH, of_c_NH))
     state_5HH, dc_BH = state_H5H.t().contiguous(), torch.zeros_like(h_NH[: sizes[0]])
@@ -249,11 +195,7 @@ def _highway_back(
     p.mul_(dh_NH)
 
 
-_CELLS = {
-    "gru": _Cell(_gru, _gru_back, 1),
-    "lstm": _Cell(_lstm, _lstm_back, 0),
-    "highway": _Cell(_highway, _highway_back, 0),
-}
+_GRU, _HIGHWAY = _Cell(_gru, _gru_back, 1), _Cell(_highway, _highway_back, 0)
 
 
 class _Recurrence(torch.autograd.Function):
@@ -326,7 +268,6 @@ class BiRnn(nn.Module):
     def __init__(self, width: int, hidden: int, kind: Literal["lstm", "gru"] = "lstm") -> None:
         super().__init__()
         make = nn.LSTM if kind == "lstm" else nn.GRU
-        self.kind, self.hidden = kind, hidden
         self.ahead, self.back = make(width, hidden), make(width, hidden)
         for name, parameter in self.named_parameters():
             if "weight_hh" in name:
@@ -339,45 +280,51 @@ class BiRnn(nn.Module):
         return self.several([x_BTD], [mask_BT])[0]
 
     def several(self, texts: Sequence[Tensor], masks: Sequence[Tensor]) -> list[Tensor]:
-        """Several batches at once, which is faster than one after the other."""
-        if texts[0].is_cuda:
+        """Several batches at once, which is faster than one after the other for a GRU on a CPU."""
+        if isinstance(self.ahead, nn.LSTM) or texts[0].is_cuda:
             return [self._by_torch(x_BTD, mask_BT) for x_BTD, mask_BT in zip(texts, masks, strict=True)]
         packed = packing(*masks)
         flat = [x_BTD.flatten(0, 1) for x_BTD in texts]
         x_RD = torch.cat(flat) if len(flat) > 1 else flat[0]
-        h_N2H = _recurrence(_CELLS[self.kind], x_RD, *self._weights(), None, packed.rows_N, packed)
-        h_R2H = h_N2H.new_zeros(len(x_RD), 2 * self.hidden).index_copy(0, packed.rows_N, h_N2H)
+        h_N2H = _recurrence(_GRU, x_RD, *self._gru_weights(), None, packed.rows_N, packed)
+        h_R2H = h_N2H.new_zeros(len(x_RD), h_N2H.shape[1]).index_copy(0, packed.rows_N, h_N2H)
         parts = h_R2H.split([len(rows) for rows in flat])
         return [part.view(*mask_BT.shape, -1) for part, mask_BT in zip(parts, masks, strict=True)]
 
-    def _weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Kernel, bias, state and GRU's inner bias of both directions, their columns in the order of the cells."""
+    def _gru_weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Kernel, bias, state and inner bias of both directions. Torch's columns are r, z, n, the cell's n, r, z."""
         kernels, biases, states, inner = [], [], [], []
         for rnn in (self.ahead, self.back):
-            kernel, state = rnn.weight_ih_l0, rnn.weight_hh_l0
-            of_input, of_state = rnn.bias_ih_l0, rnn.bias_hh_l0
-            if self.kind == "gru":  # torch: r, z, n
-                r_z = 2 * self.hidden
-                kernels += [kernel[r_z:], kernel[:r_z]]
-                biases += [of_input[r_z:], of_input[:r_z] + of_state[:r_z]]
-                states.append(state.t())
-                inner.append(of_state[r_z:])
-            else:  # torch: i, f, g, o
-                i_f, g, o = (slice(first * self.hidden, end * self.hidden) for first, end in ((0, 2), (2, 3), (3, 4)))
-                kernels += [kernel[g], kernel[i_f], kernel[o]]
-                bias = of_input + of_state
-                biases += [bias[g], bias[i_f], bias[o]]
-                states.append(torch.cat([state[g], state[i_f], state[o]]).t())
-        return torch.cat(kernels), torch.cat(biases), torch.stack(states), torch.stack(inner) if inner else None
+            kernel_3HD, state_3HH, bias_3H, state_bias_3H = rnn.parameters()
+            rz = 2 * rnn.hidden_size
+            kernels += [kernel_3HD[rz:], kernel_3HD[:rz]]
+            biases += [bias_3H[rz:], bias_3H[:rz] + state_bias_3H[:rz]]
+            states.append(state_3HH.t())
+            inner.append(state_bias_3H[rz:])
+        return torch.cat(kernels), torch.cat(biases), torch.stack(states), torch.stack(inner)
 
     def _by_torch(self, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
-        """The same by torch's modules, for a GPU. The backward RNN reads each sentence reversed in place."""
-        x_TBD, position_T1 = x_BTD.transpose(0, 1), torch.arange(mask_BT.shape[1], device=mask_BT.device)[:, None]
-        turned_TB = torch.where(mask_BT.t(), mask_BT.sum(1) - 1 - position_T1, position_T1)[:, :, None]
+        """The backward RNN reads each sentence reversed in place, so that padding stays after the last word.
+
+        Packed sequences would give the same result, but their gradient is slower the longer they are.
+        """
+        x_TBD, rows_N = x_BTD.transpose(0, 1), _reversed_rows(mask_BT)
         ahead_TBH, _ = self.ahead(x_TBD)
-        back_TBH, _ = self.back(x_TBD.take_along_dim(turned_TB, 0))
-        h_TBH = torch.cat([ahead_TBH, back_TBH.take_along_dim(turned_TB, 0)], -1)
-        return torch.where(mask_BT.t()[:, :, None], h_TBH, 0.0).transpose(0, 1)
+        back_TBH, _ = self.back(_permuted(x_TBD, rows_N))
+        h_TBH = torch.cat([ahead_TBH, _permuted(back_TBH, rows_N)], -1)
+        return (h_TBH * mask_BT.t()[:, :, None]).transpose(0, 1)
+
+
+def _reversed_rows(mask_BT: Tensor) -> Tensor:
+    """(T · B,): where each token of the reversed sentences comes from, as a row of (T, B); padding keeps its place."""
+    B, T = mask_BT.shape
+    position_T1 = torch.arange(T, device=mask_BT.device)[:, None]
+    position_TB = torch.where(mask_BT.t(), mask_BT.sum(1) - 1 - position_T1, position_T1)
+    return (position_TB * B + torch.arange(B, device=mask_BT.device)).flatten()
+
+
+def _permuted(x_TBD: Tensor, rows_N: Tensor) -> Tensor:
+    return x_TBD.flatten(0, 1).index_select(0, rows_N).view_as(x_TBD)
 
 
 class HighwayLayer(nn.Module):
@@ -393,9 +340,7 @@ class HighwayLayer(nn.Module):
 
     def forward(self, x_RD: Tensor, rows_N: Tensor, packed: Packing, keep_BH: Tensor | None) -> Tensor:
         """(N, H), from the rows of x in the layer's reading order."""
-        return _recurrence(
-            _CELLS["highway"], x_RD, self.kernel.t(), self.bias, self.state, None, keep_BH, rows_N, packed
-        )
+        return _recurrence(_HIGHWAY, x_RD, self.kernel.t(), self.bias, self.state, None, keep_BH, rows_N, packed)
 
 
 def _orthogonal(inputs: int, hidden: int, gates: int) -> Tensor:

@@ -87,24 +87,25 @@ class Esim(TaskNetwork[Example, Prediction]):
 
     def forward(self, examples: Sequence[Example]) -> Tensor:
         """(B, Y)"""
-        texts = [self.words([pair.premise for pair in examples]), self.words([pair.hypothesis for pair in examples])]
-        masks = [text.mask_BT for text in texts]
-        encoded = self.encoder.several([self.dropout(text.x_BTD) for text in texts], masks)
-        a_BTD, b_BSD = (append_elmo(h_BTD, text) for h_BTD, text in zip(encoded, texts, strict=True))
-        for_a_BTD, for_b_BSD = aligned(a_BTD, masks[0], b_BSD, masks[1])
-        compared = [self.dropout(self._compared(a_BTD, for_a_BTD)), self.dropout(self._compared(b_BSD, for_b_BSD))]
-        pooled = [
-            pool(h_BTH, mask_BT)
-            for h_BTH, mask_BT in zip(self.composition.several(compared, masks), masks, strict=True)
-            for pool in (masked_mean, masked_max)
-        ]
-        scores_BY: Tensor = self.classifier(torch.cat(pooled, -1))
+        a_BTD, a_mask_BT = self._encoded([example.premise for example in examples])
+        b_BSD, b_mask_BS = self._encoded([example.hypothesis for example in examples])
+        for_a_BTD, for_b_BSD = aligned(a_BTD, a_mask_BT, b_BSD, b_mask_BS)
+        a_BH = self._composed(a_BTD, for_a_BTD, a_mask_BT)
+        b_BH = self._composed(b_BSD, for_b_BSD, b_mask_BS)
+        scores_BY: Tensor = self.classifier(torch.cat([a_BH, b_BH], -1))
         return scores_BY
 
-    def _compared(self, h_BTD: Tensor, other_BTD: Tensor) -> Tensor:
+    def _encoded(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
+        """One encoder for both sentences."""
+        inputs = self.words(sentences)
+        return append_elmo(self.encoder(self.dropout(inputs.x_BTD), inputs.mask_BT), inputs), inputs.mask_BT
+
+    def _composed(self, h_BTD: Tensor, other_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+        """(B, 4H): the mean and the maximum over the second LSTM's outputs."""
         both_BTD = torch.cat([h_BTD, other_BTD, h_BTD - other_BTD, h_BTD * other_BTD], -1)
-        compared_BTH: Tensor = self.comparison(self.attention_dropout(both_BTD))
-        return compared_BTH
+        compared_BTH = self.comparison(self.attention_dropout(both_BTD))
+        composed_BTH = self.composition(self.dropout(compared_BTH), mask_BT)
+        return torch.cat([masked_mean(composed_BTH, mask_BT), masked_max(composed_BTH, mask_BT)], -1)
 
 
 def aligned(a_BTD: Tensor, a_mask_BT: Tensor, b_BSD: Tensor, b_mask_BS: Tensor) -> tuple[Tensor, Tensor]:

@@ -90,8 +90,8 @@ class BiAttention(nn.Module):
         best_BT = scores_BTS.masked_fill(~q_mask_BS[:, None], torch.finfo(scores_BTS.dtype).min).amax(2)
         passage_B1D = masked_softmax(best_BT, p_mask_BT)[:, None] @ p_BTD
         p_HD, q_HD, pq_HD, cq_HD = merge.weight.chunk(4, 1)
-        question_BSH = q_BSD @ q_HD.t() + (passage_B1D * q_BSD) @ cq_HD.t() + merge.bias
-        passage_BTH = p_BTD @ p_HD.t() + (p_BTD * (share_BTS @ q_BSD)) @ pq_HD.t()
+        question_BSH = q_BSD @ q_HD.t() + (passage_B1D * q_BSD) @ cq_HD.t()
+        passage_BTH = nn.functional.linear(p_BTD, p_HD, merge.bias) + (p_BTD * (share_BTS @ q_BSD)) @ pq_HD.t()
         return torch.baddbmm(passage_BTH, share_BTS, question_BSH)
 
 
