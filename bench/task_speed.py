@@ -33,7 +33,7 @@ def worker(options: argparse.Namespace) -> None:
 
     torch.set_num_threads(1)
     placement = {} if options.elmo == "paper" else {"placement": options.elmo}
-    examples = ["train_examples=1600", "dev_examples=16", "test_examples=16"]
+    examples = [f"train_examples={options.examples}", "dev_examples=16", "test_examples=16"]
     config = network.configure(options.task, options.size, placement, [*examples, *options.set], options.vectors)
     model = None if options.elmo == "none" else stelmo.load(options.model)
     layers = Path(options.layers)
@@ -94,6 +94,7 @@ def main() -> None:
     parser.add_argument("--elmo", default="paper", help="none, input, output, both; unset: as in the paper")
     parser.add_argument("--model", help="unset: the bundled one")
     parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--examples", type=int, default=1600, help="to choose the batches from")
     parser.add_argument("--dropout", action="store_true")
     parser.add_argument("--layers", help="a folder that keeps the layers of ELMo for the next call")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -102,6 +103,7 @@ def main() -> None:
     if options.worker:
         return worker(options)
     arguments = [options.task, options.data, options.vectors, "--size", options.size, "--elmo", options.elmo]
+    arguments += ["--examples", str(options.examples)]
     arguments += [*(["--dropout"] if options.dropout else []), *(["--model", options.model] if options.model else [])]
     with tempfile.TemporaryDirectory() as folder:
         layers = options.layers or str(Path(folder) / "layers")

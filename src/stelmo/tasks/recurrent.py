@@ -73,13 +73,13 @@ def _add_product(to: Tensor, a: Tensor, b: Tensor) -> None:
 
 def _columns(x_NG: Tensor, hidden: int, sizes: Sequence[int], *ranges: tuple[int, int]) -> list[Sequence[Tensor]]:
     """The steps of several ranges of columns, which are counted in multiples of H."""
-    return [x_NG[..., first * hidden : end * hidden].split(sizes, -2) for first, end in ranges]
+    return [x_NG[..., first * hidden : end * hidden].split_with_sizes(sizes, -2) for first, end in ranges]
 
 
 def _gru(gates_N4H: Tensor, h_NH: Tensor, state_H3H: Tensor, sizes: list[int], keep_BH: Tensor | None) -> list[Tensor]:
     """n, r, z, and the state's part of n.   n = tanh(xW + r ⊙ (hU + b)),  h' = (1 − z) ⊙ n + z ⊙ h"""
     columns = _columns(gates_N4H, h_NH.shape[-1], sizes, (0, 1), (1, 4), (1, 3), (1, 2), (2, 3), (3, 4))
-    h_T = h_NH.split(sizes, -2)
+    h_T = h_NH.split_with_sizes(sizes, -2)
     for n, of_state, rz, r, z, inner, h, before in zip(*columns, h_T, _earlier(h_T), strict=True):
         if before is not None:
             _add_product(of_state, before, state_H3H)
@@ -102,7 +102,7 @@ def _gru_back(
     dh_NH: Tensor,
 ) -> None:
     hidden, sizes = h_NH.shape[-1], packed.sizes
-    n, r, z, inner = gates_N4H.split(hidden, -1)
+    n, r, z, inner = gates_N4H.chunk(4, -1)
     z_NH, one_less_z = z.clone(), 1 - z
     before_NH = torch.zeros_like(h_NH)
     before_NH[..., sizes[0] :, :] = h_NH.index_select(-2, packed.before_N)
@@ -113,7 +113,11 @@ def _gru_back(
     r.copy_(inner)
     inner.copy_(of_inner)
     (of_state_T,) = _columns(gates_N4H, hidden, sizes, (1, 4))
-    dh_T, z_T, state_3HH = dh_NH.split(sizes, -2), z_NH.split(sizes, -2), state_H3H.transpose(-1, -2).contiguous()
+    dh_T, z_T, state_3HH = (
+        dh_NH.split_with_sizes(sizes, -2),
+        z_NH.split_with_sizes(sizes, -2),
+        state_H3H.transpose(-1, -2).contiguous(),
+    )
     steps = list(zip(of_state_T, z_T, dh_T, _earlier(dh_T), strict=True))
     for of_state, z, dh, dbefore in reversed(steps):
         of_state.unflatten(-1, (3, hidden)).mul_(dh.unsqueeze(-2))
@@ -134,7 +138,7 @@ def _highway(
     c_NH, tanh_NH, m_NH = (torch.empty_like(h_NH) for _ in range(3))
     ranges = (0, 5), (0, 4), (0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6)
     columns = _columns(gates_N6H, h_NH.shape[-1], sizes, *ranges)
-    h_T, c_T, tanh_T, m_T = (x_NH.split(sizes, -2) for x_NH in (h_NH, c_NH, tanh_NH, m_NH))
+    h_T, c_T, tanh_T, m_T = (x_NH.split_with_sizes(sizes, -2) for x_NH in (h_NH, c_NH, tanh_NH, m_NH))
     for of_state, ifor, i, f, o, r, j, p, h, c, tanh, m, h_before, c_before in zip(
         *columns, h_T, c_T, tanh_T, m_T, _earlier(h_T), _earlier(c_T), strict=True
     ):
@@ -162,7 +166,7 @@ def _highway_back(
     dh_NH: Tensor,
 ) -> None:
     hidden, sizes = h_NH.shape[-1], packed.sizes
-    i, f, o, r, j, p = gates_N6H.split(hidden, -1)
+    i, f, o, r, j, p = gates_N6H.chunk(6, -1)
     c_NH, tanh_NH, m_NH = kept
     keep_NH = None if keep_BH is None else torch.cat([keep_BH[:size] for size in sizes])
     of_r = m_NH.sub_(p).mul_(r)
@@ -181,7 +185,7 @@ def _highway_back(
     torch.addcmul(i, i, j * j, value=-1, out=j)
     i.copy_(of_i)
     columns = _columns(gates_N6H, hidden, sizes, (0, 5), (0, 2), (2, 4), (4, 5))
-    dh_T, f_T, of_c_T = (x_NH.split(sizes, -2) for x_NH in (dh_NH, f_NH, of_c_NH))
+    dh_T, f_T, of_c_T = (x_NH.split_with_sizes(sizes, -2) for x_NH in (dh_NH, f_NH, of_c_NH))
     state_5HH, dc_BH = state_H5H.t().contiguous(), torch.zeros_like(h_NH[: sizes[0]])
     steps = list(zip(*columns, f_T, of_c_T, dh_T, _earlier(dh_T), strict=True))
     for of_state, i_f, o_r, j, f, of_c, dh, dbefore in reversed(steps):
@@ -288,7 +292,7 @@ class BiRnn(nn.Module):
         x_RD = torch.cat(flat) if len(flat) > 1 else flat[0]
         h_N2H = _recurrence(_GRU, x_RD, *self._gru_weights(), None, packed.rows_N, packed)
         h_R2H = h_N2H.new_zeros(len(x_RD), h_N2H.shape[1]).index_copy(0, packed.rows_N, h_N2H)
-        parts = h_R2H.split([len(rows) for rows in flat])
+        parts = h_R2H.split_with_sizes([len(rows) for rows in flat])
         return [part.view(*mask_BT.shape, -1) for part, mask_BT in zip(parts, masks, strict=True)]
 
     def _gru_weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
