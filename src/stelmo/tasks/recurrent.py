@@ -120,7 +120,7 @@ def _gru_back(
     )
     steps = list(zip(of_state_T, z_T, dh_T, _earlier(dh_T), strict=True))
     for of_state, z, dh, dbefore in reversed(steps):
-        of_state.unflatten(-1, (3, hidden)).mul_(dh.unsqueeze(-2))
+        torch.unflatten(of_state, -1, (3, hidden)).mul_(dh.unsqueeze(-2))
         if dbefore is not None:
             dbefore.addcmul_(dh, z)
             _add_product(dbefore, of_state, state_3HH)
@@ -190,8 +190,8 @@ def _highway_back(
     steps = list(zip(*columns, f_T, of_c_T, dh_T, _earlier(dh_T), strict=True))
     for of_state, i_f, o_r, j, f, of_c, dh, dbefore in reversed(steps):
         dc = dc_BH[: len(dh)].addcmul_(dh, of_c)
-        i_f.unflatten(-1, (2, hidden)).mul_(dc.unsqueeze(-2))
-        o_r.unflatten(-1, (2, hidden)).mul_(dh.unsqueeze(-2))
+        torch.unflatten(i_f, -1, (2, hidden)).mul_(dc.unsqueeze(-2))
+        torch.unflatten(o_r, -1, (2, hidden)).mul_(dh.unsqueeze(-2))
         j.mul_(dc)
         if dbefore is not None:
             dc.mul_(f)
