@@ -1,6 +1,6 @@
 """Training steps of a task by two source trees, or with other settings: examples per second of processor time.
 
-    git worktree add ../before v1.0
+    git worktree add ../before COMMIT      # one whose tasks/loop.py has `Training`
     python bench/task_speed.py squad data/squad glove --tree ../before/src --tree src --rounds 12
     python bench/task_speed.py srl data/srl glove --tree src --tree src,batch=64 --elmo none
 
