@@ -76,9 +76,15 @@ class ScalarMix(nn.Module):
 
 
 class Dropout(nn.Dropout):
-    """`torch.nn.Dropout`, several times as fast on a CPU, where torch draws every Bernoulli number separately."""
+    """`torch.nn.Dropout`, several times as fast on a CPU, where torch draws each Bernoulli number by itself.
+
+    A draw of 64 bits decides on four numbers, so p is rounded to a multiple of 1/65,536.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.is_cuda or not self.training or self.p == 0:
+        dropped = round(self.p * 65_536)
+        if x.device.type != "cpu" or not self.training or dropped in (0, 65_536):
             return super().forward(x)
-        return x * torch.rand_like(x).ge_(self.p).div_(1 - self.p)
+        draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
+        keep = torch.ge(draws[: x.numel()].view(x.shape), dropped - 32_768, out=torch.empty(x.shape, dtype=x.dtype))
+        return x * keep.mul_(1 / (1 - self.p))

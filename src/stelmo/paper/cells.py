@@ -12,7 +12,7 @@ from stelmo.errors import ConfigError, DataError
 from stelmo.store.folder import ENGLISH
 from stelmo.tasks import reading
 from stelmo.tasks.inputs import RANDOM
-from stelmo.tasks.table import TASKS, named
+from stelmo.tasks.network import TASKS, named
 
 PAPER = ("table1", "table2", "table3", "table4", "table5", "table6", "table7", "figure1", "figure2")
 PARTS = (*PAPER, "encoders")

@@ -19,8 +19,8 @@ from stelmo.paper.cells import Cell, Setup, folder_of, vectors_of
 from stelmo.store import atomic, runs
 from stelmo.tasks import reading, results
 from stelmo.tasks.experiment import sentences
+from stelmo.tasks.network import named
 from stelmo.tasks.reading import Skipped
-from stelmo.tasks.table import named
 
 NOTE = "report.json"  # the settings that all cells of a report share
 ENCODERS = "encoders.json"  # those that all trainings of encoders share

@@ -24,12 +24,11 @@ from stelmo.jobs.precompute import precompute
 from stelmo.store.runs import Run
 from stelmo.tasks import network, reading, results, saved
 from stelmo.tasks.inputs import StaticTable, static_table
-from stelmo.tasks.loop import LayersReport, TaskProgress, sample, train
+from stelmo.tasks.loop import LayersReport, TaskProgress, Training, sample, train
 from stelmo.tasks.network import AssembledNetwork, BilmSource, TaskConfig
 from stelmo.tasks.reading import Skipped
 from stelmo.tasks.results import Results
 from stelmo.tasks.task import AnyTask, Splits, Tokens
-from stelmo.tasks.training import Training
 
 NOTE = "task.json"
 

@@ -5,7 +5,6 @@ B sentences, T and S tokens, C characters of the longest word, D width, H hidden
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,45 +21,7 @@ class VariationalDropout(Dropout):
         if not self.training or self.p == 0:
             return x_BTD
         mask_B1D = torch.empty_like(x_BTD[:, :1]).bernoulli_(1 - self.p)
-        return x_BTD * mask_B1D / (1 - self.p)
-
-
-class BiRnn(nn.Module):
-    """Reads each sentence in both directions; padding does not change the result.
-
-    The backward RNN reads each sentence reversed in place, so that padding stays after the last word. Packed
-    sequences would give the same result, but their gradient is slower the longer they are.
-    """
-
-    def __init__(self, width: int, hidden: int, kind: Literal["lstm", "gru"] = "lstm") -> None:
-        super().__init__()
-        make = nn.LSTM if kind == "lstm" else nn.GRU
-        self.ahead, self.back = make(width, hidden), make(width, hidden)
-        for name, parameter in self.named_parameters():
-            if "weight_hh" in name:
-                # Orthogonal gates, so that a long sentence's state neither explodes nor vanishes at the start.
-                for gate in torch.split(parameter.data, hidden):
-                    nn.init.orthogonal_(gate)
-
-    def forward(self, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
-        """(B, T, 2H), zero where there is no token."""
-        x_TBD, rows_N = x_BTD.transpose(0, 1), _reversed_rows(mask_BT)
-        ahead_TBH, _ = self.ahead(x_TBD)
-        back_TBH, _ = self.back(_permuted(x_TBD, rows_N))
-        h_TBH = torch.cat([ahead_TBH, _permuted(back_TBH, rows_N)], -1)
-        return (h_TBH * mask_BT.t()[:, :, None]).transpose(0, 1)
-
-
-def _reversed_rows(mask_BT: Tensor) -> Tensor:
-    """(T · B,): where each token of the reversed sentences comes from, as a row of (T, B); padding keeps its place."""
-    B, T = mask_BT.shape
-    position_T1 = torch.arange(T, device=mask_BT.device)[:, None]
-    position_TB = torch.where(mask_BT.t(), lengths(mask_BT) - 1 - position_T1, position_T1)
-    return (position_TB * B + torch.arange(B, device=mask_BT.device)).flatten()
-
-
-def _permuted(x_TBD: Tensor, rows_N: Tensor) -> Tensor:
-    return x_TBD.flatten(0, 1).index_select(0, rows_N).view_as(x_TBD)
+        return x_BTD * mask_B1D.div_(1 - self.p)
 
 
 def lengths(mask_BT: Tensor) -> Tensor:

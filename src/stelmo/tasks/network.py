@@ -1,17 +1,52 @@
-"""A task, a preset and the user's settings → an untrained network. Knows no training and no files."""
+"""A task's name, a preset and the user's settings → an untrained network. Knows no training and no files.
+
+The only file that lists the six tasks.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from stelmo.config import Settings, parse
+from stelmo.config import Settings, choose, parse
 from stelmo.embed.elmo import Cached, Elmo
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
 from stelmo.model.mix import LayerNorm
 from stelmo.settings import ElmoSettings, TaskSettings, parse_assignments
+from stelmo.tasks.coref import data as coref_data
+from stelmo.tasks.coref import model as coref_model
+from stelmo.tasks.coref import score as coref_score
 from stelmo.tasks.inputs import NONE, RANDOM, StaticTable, WordReader, places
-from stelmo.tasks.table import named
-from stelmo.tasks.task import AnyTask, Inventory, TaskNetwork
+from stelmo.tasks.ner import data as ner_data
+from stelmo.tasks.ner import model as ner_model
+from stelmo.tasks.snli import data as snli_data
+from stelmo.tasks.snli import model as snli_model
+from stelmo.tasks.squad import data as squad_data
+from stelmo.tasks.squad import model as squad_model
+from stelmo.tasks.srl import data as srl_data
+from stelmo.tasks.srl import model as srl_model
+from stelmo.tasks.sst5 import data as sst5_data
+from stelmo.tasks.sst5 import model as sst5_model
+from stelmo.tasks.task import AnyTask, Inventory, Task, TaskNetwork
+
+# The type parameters are explicit so that mypy checks each module; inferred for a list of AnyTask they would be Any.
+_TASKS: list[AnyTask] = [
+    Task[squad_data.Example, squad_data.Prediction](
+        "squad", squad_data, squad_model, squad_data.score, squad_data.read
+    ),
+    Task[snli_data.Example, snli_data.Prediction]("snli", snli_data, snli_model, snli_data.score, snli_data.read),
+    Task[srl_data.Example, srl_data.Prediction]("srl", srl_data, srl_model, srl_data.score, srl_data.read),
+    Task[coref_data.Example, coref_data.Prediction](
+        "coref", coref_data, coref_model, coref_score.score, coref_data.read
+    ),
+    Task[ner_data.Example, ner_data.Prediction]("ner", ner_data, ner_model, ner_data.score, ner_data.read),
+    Task[sst5_data.Example, sst5_data.Prediction]("sst5", sst5_data, sst5_model, sst5_data.score, sst5_data.read_train),
+]
+TASKS = {task.name: task for task in _TASKS}
+
+
+def named(name: str) -> AnyTask:
+    choose("task", name, tuple(TASKS))
+    return TASKS[name]
 
 
 class TaskConfig(NamedTuple):

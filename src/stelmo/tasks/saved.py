@@ -17,7 +17,7 @@ from stelmo.embed.model import Model
 from stelmo.errors import ModelError
 from stelmo.store import atomic
 from stelmo.store.folder import read_safetensors, write_safetensors
-from stelmo.tasks import loop, network, results, training
+from stelmo.tasks import loop, network, results
 from stelmo.tasks.inputs import StaticTable
 from stelmo.tasks.network import AssembledNetwork, BilmSource, TaskConfig
 
@@ -38,7 +38,7 @@ def write(built: AssembledNetwork, folder: Path) -> None:
     }
     with atomic.new_folder(folder, overwrite=True) as draft:
         (draft / NOTE).write_text(json.dumps(note, ensure_ascii=False) + "\n", encoding="utf-8")
-        write_safetensors(training.weights(built.net), draft / WEIGHTS)
+        write_safetensors(loop.weights(built.net), draft / WEIGHTS)
 
 
 def read(folder: Path, bilm: str | None = None, open_model: Callable[[str | None], Model] = load) -> AssembledNetwork:
@@ -57,7 +57,7 @@ def read(folder: Path, bilm: str | None = None, open_model: Callable[[str | None
 
 
 def read_weights(built: AssembledNetwork, folder: Path) -> None:
-    training.load_weights(built.net, read_safetensors(folder / WEIGHTS))
+    loop.load_weights(built.net, read_safetensors(folder / WEIGHTS))
 
 
 def _read_note(path: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""What a task consists of: types that every task's data.py, model.py and score.py must match. Knows no task.
+"""What a task consists of: types that every task's data.py and model.py must match. Knows no task.
 
-mypy checks the modules of the six tasks against `DataModule` and `ModelModule` where `table.py` lists them.
+mypy checks the modules of the six tasks against `DataModule` and `ModelModule` where `network.py` lists them.
 """
 # ruff: noqa: N802  (properties of a protocol for modules carry the names of module constants)
 

@@ -7,9 +7,7 @@ from unit.tasks.samples import Task
 from stelmo.tasks.coref import data as coref
 from stelmo.tasks.coref import score as coref_score
 from stelmo.tasks.snli import data as snli
-from stelmo.tasks.snli import score as snli_score
 from stelmo.tasks.squad import data as squad
-from stelmo.tasks.squad import score as squad_score
 
 SNLI_PARSED = "".join(
     json.dumps(line) + "\n"
@@ -144,9 +142,9 @@ def without_the_last_mention(example):
 
 
 TASKS = (
-    Task("snli with parses", snli, snli_score, "snli_1.0_train.jsonl", SNLI_PARSED, 2, always_neutral),
-    Task("snli as text", snli, snli_score, "train.jsonl", SNLI_PLAIN, 3, always_neutral),
-    Task("squad", squad, squad_score, "train-v1.1.json", SQUAD, 3, the_whole_passage),
+    Task("snli with parses", snli, snli, "snli_1.0_train.jsonl", SNLI_PARSED, 2, always_neutral),
+    Task("snli as text", snli, snli, "train.jsonl", SNLI_PLAIN, 3, always_neutral),
+    Task("squad", squad, squad, "train-v1.1.json", SQUAD, 3, the_whole_passage),
     Task("coref of CoNLL-2012", coref, coref_score, "train.v4_gold_conll", COREF_2012, 2, without_the_last_mention),
     Task("coref of LitBank", coref, coref_score, "train.conll", COREF_LITBANK, 1, without_the_last_mention),
 )

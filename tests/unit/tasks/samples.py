@@ -7,11 +7,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from stelmo.tasks.ner import data as ner
-from stelmo.tasks.ner import score as ner_score
 from stelmo.tasks.srl import data as srl
-from stelmo.tasks.srl import score as srl_score
 from stelmo.tasks.sst5 import data as sst5
-from stelmo.tasks.sst5 import score as sst5_score
 
 
 class Task(NamedTuple):
@@ -121,10 +118,10 @@ def one_more(example):
 
 
 TASKS = (
-    Task("ner of CoNLL-2003", ner, ner_score, "eng.train", NER_2003, 2, without_the_first_span),
-    Task("ner in two columns", ner, ner_score, "train.tsv", NER_COLUMNS, 2, without_the_first_span),
-    Task("srl in JSON lines", srl, srl_score, "train.jsonl", SRL_JSON, 3, with_one_role_for_all),
-    Task("srl of PropBank", srl, srl_score, "train.conll", SRL_PROPBANK, 3, with_one_role_for_all),
-    Task("srl of CoNLL-2012", srl, srl_score, "train.v4_gold_conll", SRL_2012, 3, with_one_role_for_all),
-    Task("sst5", sst5, sst5_score, "train.txt", SST5, 3, one_more),
+    Task("ner of CoNLL-2003", ner, ner, "eng.train", NER_2003, 2, without_the_first_span),
+    Task("ner in two columns", ner, ner, "train.tsv", NER_COLUMNS, 2, without_the_first_span),
+    Task("srl in JSON lines", srl, srl, "train.jsonl", SRL_JSON, 3, with_one_role_for_all),
+    Task("srl of PropBank", srl, srl, "train.conll", SRL_PROPBANK, 3, with_one_role_for_all),
+    Task("srl of CoNLL-2012", srl, srl, "train.v4_gold_conll", SRL_2012, 3, with_one_role_for_all),
+    Task("sst5", sst5, sst5, "train.txt", SST5, 3, one_more),
 )

@@ -10,9 +10,9 @@ from unit.tasks import more_samples, samples
 from stelmo.errors import ConfigError, DataError, ModelError, OutputError
 from stelmo.progress import NoProgress
 from stelmo.store.runs import Run, read_mixes
-from stelmo.tasks import experiment, loop, network, results, saved, training
+from stelmo.tasks import experiment, loop, network, results, saved
+from stelmo.tasks.network import TASKS
 from stelmo.tasks.reading import Skipped
-from stelmo.tasks.table import TASKS
 
 SAMPLES = {
     "ner": samples.NER_COLUMNS,
@@ -81,7 +81,7 @@ def test_a_few_examples_are_learned_by_heart(name, tmp_path):
     task, path = chosen.task, folder(name, tmp_path / "data")
     materials = experiment.prepare(chosen, path, None, None, tmp_path / "layers", None, NoProgress())
     built = experiment.new_network(chosen, materials, 0)
-    learner = training.Training(built.net, chosen.train, 0)
+    learner = loop.Training(built.net, chosen.train, 0)
     examples = materials.data.train
     for _ in range(80):
         built.net.train()
@@ -270,7 +270,7 @@ def test_a_diverged_loss_is_refused(tmp_path):
     built.words.static.unknown_D.data.fill_(float("nan"))
     built.words.static.vectors_VD.data.fill_(float("nan"))
     with pytest.raises(ModelError, match="smaller lr"):
-        training.Training(built.net, chosen.train, 0).step(materials.data.train)
+        loop.Training(built.net, chosen.train, 0).step(materials.data.train)
 
 
 # Steps and evaluations
@@ -324,7 +324,7 @@ def test_every_example_is_learned_from_once_in_each_pass_whatever_the_evaluation
     count = len(materials.data.train)
     chosen = small("sst5", "batch=1", f"steps={2 * count}", f"evaluate_every={count - 1}")
     built = experiment.new_network(chosen, materials, 0)
-    learner = training.Training(built.net, chosen.train, 0)
+    learner = loop.Training(built.net, chosen.train, 0)
     seen = []
     step = learner.step
     learner.step = lambda examples: seen.extend(examples) or step(examples)

@@ -1,13 +1,11 @@
 """Layers of several tasks, against plain loops; padding changes nothing."""
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
 from stelmo.tasks.layers import (
-    BiRnn,
     CharCnn,
     Trilinear,
     VariationalDropout,
@@ -20,43 +18,6 @@ from stelmo.tasks.layers import (
 
 def mask(*lengths: int) -> torch.Tensor:
     return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-
-
-@pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_a_sentence_is_read_alike_whatever_stands_beside_it(kind):
-    torch.manual_seed(0)
-    rnn, x_BTD = BiRnn(3, 4, kind), torch.randn(3, 5, 3)
-    together = rnn(x_BTD, mask(5, 1, 3))
-    for row, length in enumerate((5, 1, 3)):
-        alone = rnn(x_BTD[row : row + 1, :length], mask(length))
-        torch.testing.assert_close(together[row, :length], alone[0])
-        assert not together[row, length:].any()
-
-
-@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
-def test_values_and_gradients_are_those_of_packed_sequences(kind):
-    torch.manual_seed(0)
-    rnn = BiRnn(3, 4, kind.__name__.lower()).double()
-    packed = kind(3, 4, bidirectional=True, batch_first=True).double()
-    names = {name: (part, name) for name, part in rnn.ahead.named_parameters()}
-    names |= {f"{name}_reverse": (part, name) for name, part in rnn.back.named_parameters()}
-    packed.load_state_dict({name: part.detach() for name, (part, _) in names.items()})
-    x_BTD, lengths = torch.randn(3, 5, 3, dtype=torch.float64), torch.tensor([5, 1, 3])
-    read, _ = packed(nn.utils.rnn.pack_padded_sequence(x_BTD, lengths, batch_first=True, enforce_sorted=False))
-    expected, _ = nn.utils.rnn.pad_packed_sequence(read, batch_first=True)
-    found = rnn(x_BTD, mask(5, 1, 3))
-    torch.testing.assert_close(found, expected)
-    weight = torch.randn_like(expected)
-    (found * weight).sum().backward()
-    (expected * weight).sum().backward()
-    for name, parameter in packed.named_parameters():
-        torch.testing.assert_close(names[name][0].grad, parameter.grad)
-
-
-def test_recurrent_matrices_start_orthogonal_gate_by_gate():
-    weight = BiRnn(3, 4).ahead.weight_hh_l0
-    for gate in torch.split(weight, 4):
-        torch.testing.assert_close(gate @ gate.T, torch.eye(4))
 
 
 def test_one_mask_holds_for_all_tokens_of_a_sentence():

@@ -11,7 +11,7 @@ from unit.tasks.srl import eight as srl
 from unit.tasks.sst5 import eight as sst5
 
 from stelmo.settings import TaskSettings
-from stelmo.tasks.table import TASKS
+from stelmo.tasks.network import TASKS
 
 MADE = {"squad": squad, "snli": snli, "srl": srl, "coref": coref, "ner": ner, "sst5": sst5}
 every_task = pytest.mark.parametrize("name", list(TASKS))

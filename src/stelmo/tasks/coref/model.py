@@ -22,7 +22,8 @@ from stelmo.settings import Share
 from stelmo.tasks.coref import mentions
 from stelmo.tasks.coref.data import Example, Prediction, Span
 from stelmo.tasks.inputs import WordReader, append_elmo
-from stelmo.tasks.layers import BiRnn, CharCnn, VariationalDropout, characters_of, feed_forward, masked_softmax
+from stelmo.tasks.layers import CharCnn, VariationalDropout, characters_of, feed_forward, masked_softmax
+from stelmo.tasks.recurrent import BiRnn
 from stelmo.tasks.task import TaskNetwork
 
 

@@ -7,6 +7,7 @@ predictions   word gold predicted, the format of conlleval
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from stelmo.errors import DataError
 from stelmo.store.atomic import new_file
 from stelmo.tasks import reading
 from stelmo.tasks.reading import ExampleError, Row, Skipped, blocks, expect_width, filled, leaving_out, some
-from stelmo.tasks.spans import bio, first_not_bio, first_not_iob1, is_tag, spans
+from stelmo.tasks.spans import Span, Tally, bio, first_not_bio, first_not_iob1, is_tag, spans
 
 FILES = {
     "train": ("eng.train", "train.conll", "train.txt", "train.tsv", "*train*.conll", "*train*.txt"),
@@ -156,3 +157,42 @@ def _prediction(rows: list[Row], example: Example) -> Prediction:
     if words != [_written(word) for word in example.words] or spans(gold_tags) != spans(example.tags):
         raise DataError(f"{rows[0].where}: words or gold tags differ from {example.where}; expected those of the data")
     return tuple(predicted)
+
+
+# The score
+
+
+def score(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:
+    """F1 over entities whose boundaries and type are both correct; then precision, recall, and the same for each type.
+
+    As in conlleval, tags need not be well-formed: an I-X that does not continue an X begins an entity.
+    """
+    overall = Tally()
+    by_type: defaultdict[str, Tally] = defaultdict(Tally)
+    for prediction, example in zip(predictions, examples, strict=True):
+        predicted, wanted = set(spans(prediction)), set(spans(example.tags))
+        overall = overall.counting(predicted, wanted)
+        for label in {span.label for span in predicted | wanted}:
+            by_type[label] = by_type[label].counting(_of(label, predicted), _of(label, wanted))
+    figures = _figures("", overall) | {"accuracy": _accuracy(predictions, examples)}
+    for label in sorted(by_type):
+        figures |= _figures(f"{label} ", by_type[label])
+    return figures
+
+
+def _of(label: str, spans: set[Span]) -> set[Span]:
+    return {span for span in spans if span.label == label}
+
+
+def _figures(prefix: str, tally: Tally) -> dict[str, float]:
+    return {f"{prefix}f1": tally.f1, f"{prefix}precision": tally.precision, f"{prefix}recall": tally.recall}
+
+
+def _accuracy(predictions: Sequence[Prediction], examples: Sequence[Example]) -> float:
+    """The share of tokens with the correct tag."""
+    pairs = [
+        pair
+        for prediction, example in zip(predictions, examples, strict=True)
+        for pair in zip(prediction, example.tags, strict=True)
+    ]
+    return 100.0 * sum(predicted == wanted for predicted, wanted in pairs) / len(pairs) if pairs else 0.0

@@ -150,3 +150,12 @@ def _words(row: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1024)  # a premise occurs with several hypotheses
 def _tokenized(text: str) -> tuple[str, ...]:
     return tuple(word for sentence in tokenize(text) for word in sentence)
+
+
+# The score
+
+
+def score(predictions: Sequence[str], examples: Sequence[Example]) -> dict[str, float]:
+    """The share of pairs with the gold label, in percent."""
+    right = sum(label == example.label for label, example in zip(predictions, examples, strict=True))
+    return {"accuracy": 100.0 * right / len(examples)}

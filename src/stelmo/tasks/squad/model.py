@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from stelmo.config import Positive, Settings
 from stelmo.settings import Share
 from stelmo.tasks.inputs import Inputs, WordReader, append_elmo
-from stelmo.tasks.layers import BiRnn, CharCnn, Trilinear, VariationalDropout, characters_of, masked_softmax
+from stelmo.tasks.layers import CharCnn, Trilinear, VariationalDropout, characters_of, masked_softmax
+from stelmo.tasks.recurrent import BiRnn
 from stelmo.tasks.squad.data import Example, Prediction
 from stelmo.tasks.task import TaskNetwork
 
@@ -79,13 +80,20 @@ class BiAttention(nn.Module):
         super().__init__()
         self.width, self.likeness = 4 * width, Trilinear(width)
 
-    def forward(self, p_BTD: Tensor, p_mask_BT: Tensor, q_BSD: Tensor, q_mask_BS: Tensor) -> Tensor:
-        """(B, T, 4D)"""
+    def forward(self, p_BTD: Tensor, p_mask_BT: Tensor, q_BSD: Tensor, q_mask_BS: Tensor, merge: nn.Linear) -> Tensor:
+        """`merge` of [p ; q ; p∘q ; c∘q], where q is what a passage word attends to in the question, and c the passage.
+
+        q is A·question, so that its products, and those of c∘q, are those of the question, which is much shorter than
+        the passage, times A.
+        """
         scores_BTS = self.likeness(p_BTD, q_BSD)
-        question_BTD = masked_softmax(scores_BTS, q_mask_BS[:, None]) @ q_BSD
+        share_BTS = masked_softmax(scores_BTS, q_mask_BS[:, None])
         best_BT = scores_BTS.masked_fill(~q_mask_BS[:, None], torch.finfo(scores_BTS.dtype).min).amax(2)
         passage_B1D = masked_softmax(best_BT, p_mask_BT)[:, None] @ p_BTD
-        return torch.cat([p_BTD, question_BTD, p_BTD * question_BTD, passage_B1D * question_BTD], -1)
+        p_HD, q_HD, pq_HD, cq_HD = merge.weight.chunk(4, 1)
+        question_BSH = q_BSD @ q_HD.t() + (passage_B1D * q_BSD) @ cq_HD.t()
+        passage_BTH = nn.functional.linear(p_BTD, p_HD, merge.bias) + (p_BTD * (share_BTS @ q_BSD)) @ pq_HD.t()
+        return torch.baddbmm(passage_BTH, share_BTS, question_BSH)
 
 
 class SelfAttention(nn.Module):
@@ -147,10 +155,12 @@ class Reader(TaskNetwork[Example, Prediction]):
 
     def forward(self, examples: Sequence[Example], longest: int | None) -> tuple[Tensor, Tensor]:
         """Scores of an answer's start and end at each token, (B, T) each; the lowest number at padding."""
-        p_BTD, p_mask_BT = self._encoded([example.passage.tokens for example in examples], longest)
-        q_BSD, q_mask_BS = self._encoded([example.question for example in examples], None)
-        drop = self.dropout
-        p_BTH = self.merged(self.attention(drop(p_BTD), p_mask_BT, drop(q_BSD), q_mask_BS))
+        passages = self._read([example.passage.tokens for example in examples], longest)
+        questions = self._read([example.question for example in examples], None)
+        drop, p_mask_BT, q_mask_BS = self.dropout, passages.mask_BT, questions.mask_BT
+        encoded = self.encoder.several([drop(passages.x_BTD), drop(questions.x_BTD)], [p_mask_BT, q_mask_BS])
+        p_BTD, q_BSD = drop(append_elmo(encoded[0], passages)), drop(append_elmo(encoded[1], questions))
+        p_BTH = self.attention(p_BTD, p_mask_BT, q_BSD, q_mask_BS, self.merged[0]).relu()
         reread_BTH = self.rereader(drop(p_BTH), p_mask_BT)
         p_BTH = p_BTH + self.self_merged(self.self_attention(drop(reread_BTH), p_mask_BT))
         start_BTH = self.start_reader(drop(p_BTH), p_mask_BT)
@@ -161,14 +171,13 @@ class Reader(TaskNetwork[Example, Prediction]):
         )
         return start_BT, end_BT
 
-    def _encoded(self, sentences: Sequence[Sequence[str]], longest: int | None) -> tuple[Tensor, Tensor]:
-        """One encoder for both texts. ELMo's vectors are computed on the whole passage before it is truncated."""
+    def _read(self, sentences: Sequence[Sequence[str]], longest: int | None) -> Inputs:
+        """Words and characters. ELMo's vectors are computed on the whole passage before it is truncated."""
         inputs: Inputs = self.words(sentences)
         elmo_BTE = None if inputs.elmo_BTE is None else inputs.elmo_BTE[:, :longest]
-        inputs = Inputs(inputs.x_BTD[:, :longest], inputs.mask_BT[:, :longest], elmo_BTE)
         characters_BTF = self.characters([sentence[:longest] for sentence in sentences])
-        x_BTD = self.dropout(torch.cat([inputs.x_BTD, characters_BTF], -1))
-        return append_elmo(self.encoder(x_BTD, inputs.mask_BT), inputs), inputs.mask_BT
+        x_BTD = torch.cat([inputs.x_BTD[:, :longest], characters_BTF], -1)
+        return Inputs(x_BTD, inputs.mask_BT[:, :longest], elmo_BTE)
 
 
 def best_spans(start_BT: Tensor, end_BT: Tensor, longest: int) -> list[tuple[int, int]]:

@@ -19,9 +19,19 @@ from typing import Any, NamedTuple
 
 from stelmo.errors import DataError
 from stelmo.store.atomic import new_file
-from stelmo.tasks.reading import ExampleError, Row, Skipped, blocks, expect_width, files, filled, leaving_out, some
-from stelmo.tasks.spans import Span, bio, first_not_bio, is_tag, spans
-from stelmo.tasks.srl import untagged
+from stelmo.tasks.reading import (
+    ExampleError,
+    Row,
+    Skipped,
+    blocks,
+    expect_width,
+    files,
+    filled,
+    leaving_out,
+    some,
+    tokens_of,
+)
+from stelmo.tasks.spans import Span, Tally, bio, first_not_bio, is_tag, spans
 from stelmo.text.files import LineReader
 
 FILES = {
@@ -56,7 +66,7 @@ def read_new(path: Path) -> list[Example]:
     """Frames to be tagged: without tags, or in the formats above, whose tags are ignored."""
     if _is_columns(path):
         return [_to_be_tagged(*example[:3], example.where) for example in read(path)]
-    return some([_to_be_tagged(*frame) for frame in untagged.frames(path)], path, "frames")
+    return some([_to_be_tagged(*frame) for frame in _untagged_frames(path)], path, "frames")
 
 
 def _is_columns(path: Path) -> bool:
@@ -238,6 +248,73 @@ def _bracket(row: Row, column: int) -> tuple[str | None, bool]:
     return match[1], match[2] is not None
 
 
+# Text without tags
+
+_MARKED = re.compile(r"\*([^\s*]+)\*")
+
+
+class Frame(NamedTuple):
+    words: tuple[str, ...]
+    predicate: int
+    lemma: str
+    where: str
+
+
+def _untagged_frames(path: Path) -> Iterator[Frame]:
+    with LineReader(path) as reader:
+        for number, line in reader:
+            if line.strip():
+                read = _of_json if line.lstrip().startswith("{") else _of_text
+                yield from read(line, f"{reader.name}:{number}")
+
+
+def _of_json(line: str, where: str) -> Iterator[Frame]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ExampleError(where, f"not JSON ({error})", "a JSON object on each line") from error
+    match value:
+        case {"words": [_, *_] as words, "predicates": list(predicates)}:
+            found = [(predicate, "") for predicate in predicates]
+        case {"words": [_, *_] as words, "frames": list(frames)}:
+            found = [_predicate(frame, where) for frame in frames]
+        case _:
+            raise ExampleError(where, "no lists of words and predicates", '{"words": […], "predicates": [3, …]}')
+    if not all(isinstance(word, str) and word for word in words):
+        raise ExampleError(where, "a word that is empty or not a string", "strings that are not empty")
+    for predicate, lemma in found:
+        if type(predicate) is not int or not 0 <= predicate < len(words):
+            raise ExampleError(where, f"the predicate {predicate!r}", f"the position of a word, 0 to {len(words) - 1}")
+        yield Frame(tuple(words), predicate, lemma, where)
+
+
+def _predicate(frame: Any, where: str) -> tuple[Any, str]:
+    match frame:
+        case {"predicate": predicate}:
+            lemma = str(frame.get("lemma") or "")
+            return predicate, "" if lemma == "-" else lemma
+    raise ExampleError(where, "a frame without a predicate", '{"predicate": position}')
+
+
+def _of_text(line: str, where: str) -> Iterator[Frame]:
+    if not _MARKED.search(line):
+        raise ExampleError(where, "no predicate is marked", "one or more in asterisks, as in: Kim *said* we *won* .")
+    text = _MARKED.sub(r"\1", line)
+    words = tokens_of(text)
+    ends = list(_ends(text, words))
+    for number, match in enumerate(_MARKED.finditer(line)):
+        start = match.start() - 2 * number  # the two asterisks of each earlier mark are removed
+        yield Frame(words, next(place for place, end in enumerate(ends) if end > start), "", where)
+
+
+def _ends(text: str, words: tuple[str, ...]) -> Iterator[int]:
+    """The position in the text where each word ends."""
+    end = 0
+    for word in words:
+        end = text.index(word, end) + len(word)
+        yield end
+
+
 # The predictions
 
 
@@ -278,3 +355,38 @@ def _prediction(rows: list[Row], example: Example) -> Prediction:
     if [row.fields[0] for row in rows] != _targets(example):
         raise DataError(f"{rows[0].where}: targets differ from {example.where}; expected those of the data")
     return tuple(bio(_roles(rows, 1), len(rows)))
+
+
+# The score
+
+
+Argument = tuple[str, tuple[tuple[int, int], ...]]  # its role, and (start, end) of its pieces, end exclusive
+
+
+def score(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:
+    """F1 over arguments whose role and pieces are all correct; precision; recall; predicates without any mistake.
+
+    As in the official script, V is not counted (the predicate is given), and C-X is a further piece of the preceding X.
+    A metric that counts C-X as a separate role, as AllenNLP's does in training, gives slightly different scores.
+    """
+    tally, perfect = Tally(), 0
+    for prediction, example in zip(predictions, examples, strict=True):
+        predicted, wanted = arguments(prediction), arguments(example.tags)
+        tally = tally.counting(predicted, wanted)
+        perfect += predicted == wanted
+    share = 100.0 * perfect / len(examples) if examples else 0.0
+    return {"f1": tally.f1, "precision": tally.precision, "recall": tally.recall, "perfect": share}
+
+
+def arguments(tags: Sequence[str]) -> set[Argument]:
+    """C-X continues the last X; without one it is an X. R-X is a separate role. V and C-V are left out."""
+    found: list[Argument] = []
+    last: dict[str, int] = {}
+    for start, end, label in spans(tags):
+        role = label.removeprefix("C-")
+        if label != role and role in last:
+            found[last[role]] = (role, (*found[last[role]][1], (start, end)))
+        else:
+            last[role] = len(found)
+            found.append((role, ((start, end),)))
+    return {argument for argument in found if argument[0] != "V"}

@@ -15,8 +15,8 @@ from stelmo.config import Positive, Settings
 from stelmo.settings import Share
 from stelmo.tasks import crf
 from stelmo.tasks.inputs import WordReader, append_elmo
+from stelmo.tasks.recurrent import AlternatingLstm
 from stelmo.tasks.srl.data import Example, Prediction
-from stelmo.tasks.srl.lstm import AlternatingLstm
 from stelmo.tasks.task import TaskNetwork
 
 

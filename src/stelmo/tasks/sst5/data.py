@@ -147,3 +147,12 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction
     if len(predictions) != len(examples):
         raise DataError(f"{path}: {len(predictions)} labels; expected {len(examples)}, one for each sentence")
     return predictions
+
+
+# The score
+
+
+def score(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:
+    """The share of sentences with the correct label of five. Pass whole sentences, not their phrases."""
+    right = sum(prediction == example.label for prediction, example in zip(predictions, examples, strict=True))
+    return {"accuracy": 100.0 * right / len(examples) if examples else 0.0}

@@ -14,7 +14,8 @@ from stelmo.config import Positive, Settings
 from stelmo.model.mix import Dropout
 from stelmo.settings import Share
 from stelmo.tasks.inputs import WordReader, append_elmo
-from stelmo.tasks.layers import BiRnn, feed_forward, masked_max, masked_mean, masked_softmax
+from stelmo.tasks.layers import feed_forward, masked_max, masked_mean, masked_softmax
+from stelmo.tasks.recurrent import BiRnn
 from stelmo.tasks.sst5.data import LABELS, Example, Prediction
 from stelmo.tasks.task import TaskNetwork
 

@@ -160,3 +160,19 @@ def test_predictions_of_unlabelled_pairs_are_written_and_read_back(tmp_path):
 def test_the_real_files_have_the_published_counts():
     files = find(DATA / "snli", data.FILES)
     assert {split: len(data.read(path)) for split, path in files.items()} == {"train": 27977, "dev": 9842, "test": 9824}
+
+
+# The score
+
+
+def labelled(label: str) -> data.Example:
+    return data.Example(("It", "rains"), ("It", "is", "wet"), label, "1", "file:1")
+
+
+def test_accuracy_is_the_share_of_right_labels():
+    examples = [labelled("neutral"), labelled("neutral"), labelled("entailment"), labelled("contradiction")]
+    assert data.score(["neutral", "entailment", "entailment", "contradiction"], examples) == {"accuracy": 75.0}
+
+
+def test_nothing_right_is_zero():
+    assert data.score(["neutral"], [labelled("entailment")]) == {"accuracy": 0.0}

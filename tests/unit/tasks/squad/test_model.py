@@ -3,6 +3,7 @@
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 from torch.testing import assert_close
 from unit.tasks.squad.eight import EIGHT, SMALL, asked, net
 
@@ -31,16 +32,16 @@ def weighted(scores, x_SD):
 
 
 def test_attention_between_passage_and_question_is_that_of_a_loop():
-    attention = BiAttention(5).double()
+    attention, merge = BiAttention(5).double(), nn.Linear(20, 3).double()
     (p_BTD, p_mask_BT), (q_BSD, q_mask_BS) = ragged([4, 1, 3], 1), ragged([2, 5, 1], 2)
-    found = attention(p_BTD, p_mask_BT, q_BSD, q_mask_BS)
+    found = attention(p_BTD, p_mask_BT, q_BSD, q_mask_BS, merge)
     for row in range(3):
         p_TD, q_SD = p_BTD[row][p_mask_BT[row]], q_BSD[row][q_mask_BS[row]]
         scores = [[likeness(attention.likeness, p_D, q_D) for q_D in q_SD] for p_D in p_TD]
         gist_D = weighted([max(row_S) for row_S in scores], p_TD)
-        for p_D, row_S, found_D in zip(p_TD, scores, found[row], strict=False):
+        for p_D, row_S, found_H in zip(p_TD, scores, found[row], strict=False):
             asked_D = weighted(row_S, q_SD)
-            assert_close(found_D, torch.cat([p_D, asked_D, p_D * asked_D, gist_D * asked_D]))
+            assert_close(found_H, merge(torch.cat([p_D, asked_D, p_D * asked_D, gist_D * asked_D])))
 
 
 def test_attention_of_the_passage_to_itself_is_that_of_a_loop_without_the_word_itself():

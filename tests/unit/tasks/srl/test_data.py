@@ -1,10 +1,12 @@
 """Frames from JSON lines and from columns, their brackets and their flaws."""
 
 import json
+import warnings
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from seqeval.metrics import f1_score, precision_score, recall_score
 from shared import DATA, needs_data
 from unit.tasks.samples import SRL_2012, SRL_JSON, SRL_PROPBANK
 
@@ -12,7 +14,7 @@ from stelmo.errors import DataError
 from stelmo.tasks import reading
 from stelmo.tasks.reading import Skipped
 from stelmo.tasks.spans import bio, spans
-from stelmo.tasks.srl.data import FILES, Example, read, read_predictions, write
+from stelmo.tasks.srl.data import FILES, Example, _of_text, arguments, read, read_new, read_predictions, score, write
 
 ROLE = st.sampled_from(["O", "B-ARG0", "I-ARG0", "B-C-ARG0", "B-R-ARG0", "B-V", "I-V"])
 shares_a_path = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -187,3 +189,156 @@ def test_the_real_data_have_the_published_counts_in_both_layouts(split, count):
     assert len(examples) == count
     from_columns = read(path.with_suffix(".conll"))
     assert [e._replace(where="") for e in from_columns] == [e._replace(where="") for e in examples]
+
+
+# Frames without tags: predicates in a list, marked in a line, or from a labelled file
+
+
+def read_new_text(tmp_path, text):
+    (tmp_path / "f").write_text(text, encoding="utf-8")
+    return read_new(tmp_path / "f")
+
+
+def frames_of(examples):
+    return [(example.words, example.predicate) for example in examples]
+
+
+def test_predicates_are_named_by_their_places(tmp_path):
+    line = json.dumps({"words": ["Kim", "said", "we", "won"], "predicates": [1, 3]})
+    assert read_new_text(tmp_path, f"{line}\n\n") == [
+        Example(("Kim", "said", "we", "won"), 1, "", ("O", "B-V", "O", "O"), f"{tmp_path}/f:1"),
+        Example(("Kim", "said", "we", "won"), 3, "", ("O", "O", "O", "B-V"), f"{tmp_path}/f:1"),
+    ]
+
+
+def test_predicates_are_marked_in_a_sentence(tmp_path):
+    assert frames_of(read_new_text(tmp_path, "Kim *said* we *won* .\n\n*Go*!\n")) == [
+        (("Kim", "said", "we", "won", "."), 1),
+        (("Kim", "said", "we", "won", "."), 3),
+        (("Go", "!"), 0),
+    ]
+
+
+def test_a_mark_around_several_tokens_is_at_the_first(tmp_path):
+    assert frames_of(read_new_text(tmp_path, "We *don't* know, he (*said*).")) == [
+        (("We", "do", "n't", "know", ",", "he", "(", "said", ")", "."), 1),
+        (("We", "do", "n't", "know", ",", "he", "(", "said", ")", "."), 7),
+    ]
+
+
+@pytest.mark.parametrize("text", [SRL_JSON, SRL_PROPBANK, SRL_2012], ids=["json", "propbank", "conll-2012"])
+def test_of_a_tagged_file_the_tags_do_not_matter(tmp_path, text):
+    fresh = read_new_text(tmp_path, text)
+    assert [example._replace(tags=()) for example in fresh] == [
+        example._replace(tags=()) for example in read(tmp_path / "f")
+    ]
+    assert {tag for example in fresh for tag in example.tags} == {"O", "B-V"}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("Kim left .", "no predicate is marked; expected one or more in asterisks"),
+        ("{", "not JSON"),
+        ('{"words": ["a"]}', "no lists of words and predicates"),
+        ('{"words": [], "predicates": []}', "no lists of words and predicates"),
+        ('{"words": ["a", ""], "predicates": [0]}', "a word that is empty or not a string"),
+        ('{"words": ["a"], "predicates": [1]}', "the predicate 1; expected the position of a word, 0 to 0"),
+        ('{"words": ["a"], "predicates": [true]}', "the predicate True"),
+        ('{"words": ["a"], "frames": [{}]}', "a frame without a predicate"),
+    ],
+)
+def test_a_flaw_has_its_line(tmp_path, line, message):
+    with pytest.raises(DataError) as error:
+        read_new_text(tmp_path, f"*Go* !\n{line}\n")
+    assert str(error.value).startswith(f"{tmp_path}/f:2: {message}")
+
+
+@pytest.mark.parametrize("text", ["", "\n", '{"words": ["a"], "predicates": []}\n'])
+def test_a_file_without_frames_is_refused(tmp_path, text):
+    with pytest.raises(DataError, match="there are no frames"):
+        read_new_text(tmp_path, text)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"])).filter(lambda text: "**" not in text))
+def test_a_mark_finds_a_word_whatever_surrounds_it(text):
+    frames = list(_of_text(f"{text} *run* {text}", "f:1"))
+    assert any(frame.words[frame.predicate].startswith("run") for frame in frames)
+
+
+# The score of srl-eval.pl, against seqeval where both say the same, and by hand
+
+
+TAG = st.sampled_from(["O", "B-V", "I-V", "B-ARG0", "I-ARG0", "B-R-ARG0", "B-ARGM-TMP", "I-ARGM-TMP"])
+PAIRS = st.lists(st.lists(st.tuples(TAG, TAG), min_size=1, max_size=8), min_size=1, max_size=4)
+
+
+def figures(predicted, wanted):
+    examples = [Example(tuple("w" * len(tags.split())), 0, "", tuple(tags.split()), "") for tags in wanted]
+    return score([tuple(tags.split()) for tags in predicted], examples)
+
+
+def without_predicates(tags):
+    return ["O" if tag.endswith("-V") else tag for tag in tags]
+
+
+@settings(deadline=None)
+@given(PAIRS)
+def test_without_continuations_the_figures_are_those_of_seqeval_without_v(pairs):
+    sides = ([[pair[side] for pair in rows] for rows in pairs] for side in (0, 1))
+    wanted, predicted = sides
+    ours = figures([" ".join(tags) for tags in predicted], [" ".join(tags) for tags in wanted])
+    plain = [[without_predicates(tags) for tags in side] for side in (wanted, predicted)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on 0/0
+        theirs = [100 * figure(*plain, zero_division=0) for figure in (f1_score, precision_score, recall_score)]
+    assert [ours["f1"], ours["precision"], ours["recall"]] == pytest.approx(theirs)
+
+
+def test_by_hand():
+    wanted = ["B-ARG0 B-V B-ARG1 I-ARG1 B-ARGM-TMP", "B-V B-ARG1 O O O"]
+    predicted = ["B-ARG0 B-V B-ARG1 O B-ARGM-TMP", "B-V B-ARG1 O O B-ARG2"]
+    # right: ARG0, TMP; ARG1. predicted 3 + 2, wanted 3 + 1: P = 3/5, R = 3/4, F1 = 2·3/9; no frame is perfect
+    assert figures(predicted, wanted) == pytest.approx({"f1": 600 / 9, "precision": 60, "recall": 75, "perfect": 0})
+
+
+def test_the_predicate_is_not_counted_but_the_rest_is():
+    assert figures(["O B-ARG1"], ["B-V B-ARG1"]) == {"f1": 100, "precision": 100, "recall": 100, "perfect": 100}
+
+
+def test_a_continuation_belongs_to_the_argument_before_it():
+    assert arguments(["B-ARG1", "I-ARG1", "B-V", "B-C-ARG1", "O", "B-ARG0"]) == {
+        ("ARG1", ((0, 2), (3, 4))),
+        ("ARG0", ((5, 6),)),
+    }
+
+
+def test_an_argument_with_a_piece_missing_or_too_many_is_wrong_as_a_whole():
+    whole, without = "B-ARG1 B-V B-C-ARG1", "B-ARG1 B-V O"
+    # one argument each; were C-ARG1 a role of its own, one of two would be right
+    assert figures([without], [whole])["f1"] == 0.0
+    assert figures([whole], [without])["f1"] == 0.0
+    assert figures([whole], [whole])["f1"] == 100.0
+
+
+def test_a_continuation_joins_the_last_argument_of_its_role():
+    assert arguments(["B-ARG1", "B-ARG1", "B-V", "B-C-ARG1", "B-C-ARG1"]) == {
+        ("ARG1", ((0, 1),)),
+        ("ARG1", ((1, 2), (3, 4), (4, 5))),
+    }
+
+
+def test_a_continuation_of_nothing_is_an_argument_like_any_other():
+    assert figures(["B-C-ARG1 B-V"], ["B-ARG1 B-V"])["f1"] == 100.0
+
+
+def test_a_continued_predicate_is_not_counted_either():
+    assert arguments(["B-V", "O", "B-C-V"]) == set()
+
+
+def test_a_reference_is_a_role_of_its_own():
+    assert figures(["B-ARG0 B-R-ARG0 B-V"], ["B-ARG0 O B-V"])["precision"] == 50.0
+
+
+def test_the_headline_comes_first():
+    assert next(iter(figures(["B-V"], ["B-V"]))) == "f1"

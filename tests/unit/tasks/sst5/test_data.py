@@ -4,12 +4,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shared import DATA, needs_data
+from sklearn.metrics import accuracy_score
 from unit.tasks.samples import SST5
 
 from stelmo.errors import DataError
 from stelmo.tasks import reading
 from stelmo.tasks.reading import Skipped
-from stelmo.tasks.sst5.data import FILES, Example, read, read_new, read_predictions, read_train, write
+from stelmo.tasks.sst5.data import FILES, Example, read, read_new, read_predictions, read_train, score, write
 
 LABEL = st.integers(0, 4)
 WORD = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters=" ()\\"), min_size=1, max_size=4)
@@ -168,3 +169,25 @@ def test_no_text_to_be_labelled_is_refused(tmp_path):
     (tmp_path / "f").write_text(" \n")
     with pytest.raises(DataError, match="there are no sentences; expected one or more"):
         read_new(tmp_path / "f")
+
+
+# The score: accuracy, against scikit-learn and by hand
+
+
+def labelled(labels):
+    return [Example(("a",), label, "") for label in labels]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1))
+def test_accuracy_is_that_of_scikit_learn(pairs):
+    predicted, wanted = zip(*pairs, strict=True)
+    assert score(predicted, labelled(wanted)) == {"accuracy": pytest.approx(100 * accuracy_score(wanted, predicted))}
+
+
+def test_a_near_miss_is_a_miss():
+    assert score([3, 4, 0, 2], labelled([3, 3, 0, 2])) == {"accuracy": 75.0}
+
+
+def test_nothing_out_of_nothing_is_zero():
+    assert score([], []) == {"accuracy": 0.0}

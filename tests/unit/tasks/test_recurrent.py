@@ -1,12 +1,13 @@
-"""The alternating highway LSTM against one cell after the other, in values and in every gradient."""
+"""GRUs and LSTMs against torch's packed sequences, highway LSTMs against a loop over cells: values, gradients."""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from torch.testing import assert_close
 
-from stelmo.tasks.srl.lstm import AlternatingLstm, packing
+from stelmo.tasks.recurrent import AlternatingLstm, BiRnn, packing
 
 HIDDEN = 4
 
@@ -19,10 +20,13 @@ def network(layers=3, dropout=0.0, width=5):
     return lstm
 
 
+def mask(lengths):
+    return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+
+
 def batch(lengths, width=5):
-    longest = max(lengths)
-    mask_BT = torch.arange(longest) < torch.tensor(lengths)[:, None]
-    x_BTD = torch.randn(len(lengths), longest, width, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    mask_BT = mask(lengths)
+    x_BTD = torch.randn(*mask_BT.shape, width, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     return x_BTD, mask_BT
 
 
@@ -128,3 +132,72 @@ def test_a_mirror_turns_each_sentence_round_by_itself():
     assert rows.tolist() == [4, 0, 8, 5, 1, 6, 7]
     assert rows[packed.mirror_N].tolist() == [7, 1, 8, 6, 0, 5, 4]
     assert rows[packed.before_N].tolist() == [4, 0, 5, 6]
+
+
+# Both directions
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_a_sentence_is_read_alike_whatever_stands_beside_it(kind):
+    torch.manual_seed(0)
+    rnn, x_BTD = BiRnn(3, 4, kind), torch.randn(3, 5, 3)
+    together = rnn(x_BTD, mask([5, 1, 3]))
+    for row, length in enumerate((5, 1, 3)):
+        alone = rnn(x_BTD[row : row + 1, :length], mask([length]))
+        assert_close(together[row, :length], alone[0])
+        assert not together[row, length:].any()
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_values_and_gradients_are_those_of_packed_sequences(kind):
+    torch.manual_seed(0)
+    rnn = BiRnn(3, 4, kind.__name__.lower()).double()
+    packed = kind(3, 4, bidirectional=True, batch_first=True).double()
+    names = {name: (part, name) for name, part in rnn.ahead.named_parameters()}
+    names |= {f"{name}_reverse": (part, name) for name, part in rnn.back.named_parameters()}
+    packed.load_state_dict({name: part.detach() for name, (part, _) in names.items()})
+    x_BTD, lengths = torch.randn(3, 5, 3, dtype=torch.float64, requires_grad=True), torch.tensor([5, 1, 3])
+    read, _ = packed(nn.utils.rnn.pack_padded_sequence(x_BTD, lengths, batch_first=True, enforce_sorted=False))
+    expected, _ = nn.utils.rnn.pad_packed_sequence(read, batch_first=True)
+    found = rnn(x_BTD, mask([5, 1, 3]))
+    assert_close(found, expected)
+    weight = torch.randn_like(expected)
+    (expected * weight).sum().backward()
+    expected_dx, x_BTD.grad = x_BTD.grad, None
+    (found * weight).sum().backward()
+    assert_close(x_BTD.grad, expected_dx)
+    for name, parameter in packed.named_parameters():
+        assert_close(names[name][0].grad, parameter.grad)
+
+
+def test_recurrent_matrices_start_orthogonal_gate_by_gate():
+    weight = BiRnn(3, 4).ahead.weight_hh_l0
+    for gate in torch.split(weight, 4):
+        assert_close(gate @ gate.T, torch.eye(4))
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_several_texts_at_once_are_read_as_each_alone(kind):
+    torch.manual_seed(0)
+    rnn, (a_BTD, a_mask_BT), (b_BSD, b_mask_BS) = BiRnn(5, 4, kind).double(), batch([2, 4, 1]), batch([7, 3])
+    together = rnn.several([a_BTD, b_BSD], [a_mask_BT, b_mask_BS])
+    assert_close(together, [rnn(a_BTD, a_mask_BT), rnn(b_BSD, b_mask_BS)])
+    apart = rnn(a_BTD, a_mask_BT).square().sum() + rnn(b_BSD, b_mask_BS).square().sum()
+    assert_close(
+        gradients(sum(h_BTH.square().sum() for h_BTH in together), *rnn.parameters()),
+        gradients(apart, *rnn.parameters()),
+    )
+
+
+def test_a_gru_computes_the_same_as_by_torch_in_single_precision():
+    torch.manual_seed(0)
+    rnn, x_BTD, mask_BT = BiRnn(6, 8, "gru"), torch.randn(4, 30, 6, requires_grad=True), mask([30, 4, 17, 30])
+    found, expected = rnn(x_BTD, mask_BT), rnn._by_torch(x_BTD, mask_BT)
+    assert_close(found, expected)
+    weight, everything = torch.randn_like(found), (x_BTD, *rnn.parameters())
+    assert_close(
+        gradients((found * weight).sum(), *everything),
+        gradients((expected * weight).sum(), *everything),
+        rtol=1e-4,
+        atol=1e-4,
+    )

@@ -1,0 +1,376 @@
+"""Recurrent layers of the tasks' networks: LSTM and GRU in both directions, alternating highway LSTM. Knows no task.
+
+LSTMs are torch's, which are as fast on a CPU as anything here. GRUs and highway LSTMs are computed by hand: sentences
+are sorted, longest first, and packed; a step holds only those that are long enough, so no padding is computed. Input
+products are computed for all steps at once. So are, in the backward pass, the factors by which the gradients of the
+gates follow from those of h and c; a step then consists of a few products, and the gradient of each weight is one
+large product. Autograd would record many operations that are too small to be fast.
+
+B sentences, T tokens, N packed tokens, n rows of a step, D width, H hidden units, K directions, S columns of the
+state's products, G of the gates. A tensor with K first has the second direction's tokens in its own reading order.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+
+class Packing(NamedTuple):
+    """Positions of a batch's tokens when its steps are stored one after another."""
+
+    sizes: list[int]  # rows of each step, in decreasing order
+    rows_N: Tensor  # row of each packed token in the padded texts, which lie one after another
+    mirror_N: Tensor  # the token as far from its sentence's end as this one is from the start
+    before_N: Tensor  # the token one step earlier, for tokens after the first step
+
+
+def packing(*masks: Tensor) -> Packing:
+    """Of the sentences of one or more masks (B, T). Tokens must be at the start of their rows, padding at the end."""
+    device = masks[0].device
+    firsts = [0, *accumulate(mask_BT.numel() for mask_BT in masks)]
+    starts = [torch.arange(firsts[k], firsts[k + 1], mask_BT.shape[1]) for k, mask_BT in enumerate(masks)]
+    lengths_B, order_B = torch.cat([mask_BT.sum(1) for mask_BT in masks]).sort(descending=True, stable=True)
+    step_N, rank_N = (torch.arange(int(lengths_B[0]), device=device)[:, None] < lengths_B).nonzero(as_tuple=True)
+    sizes = torch.bincount(step_N).tolist()
+    first_T = torch.tensor([0, *accumulate(sizes)], device=device)
+    later_n = slice(sizes[0], None)
+    return Packing(
+        sizes,
+        rows_N=torch.cat(starts).to(device)[order_B[rank_N]] + step_N,
+        mirror_N=first_T[lengths_B[rank_N] - 1 - step_N] + rank_N,
+        before_N=first_T[step_N[later_n] - 1] + rank_N[later_n],
+    )
+
+
+# Cells: one layer over all steps. The forward pass overwrites the gates with their activations, the backward pass
+# overwrites these with the gradients of the gates before activation. A tensor of one direction has no axis K.
+
+
+class _Cell(NamedTuple):
+    """G columns of the gates, of which the first are products of the input; S of them are products of the state."""
+
+    forward: Callable[..., list[Tensor]]  # gates, h to be filled, state, sizes, dropout → what `backward` needs
+    backward: Callable[..., None]  # gates, h, the former, state, packing, dropout, dh: of the output, then of h
+    first: int  # of the state's columns, in multiples of H
+
+
+def _earlier(steps: Sequence[Tensor]) -> list[Tensor | None]:
+    """For each step, the rows of its sentences one step earlier; None for the first."""
+    pairs = ((before, now.shape[-2]) for before, now in pairwise(steps))
+    return [None, *(before if before.shape[-2] == n else before.narrow(-2, 0, n) for before, n in pairs)]
+
+
+def _add_product(to: Tensor, a: Tensor, b: Tensor) -> None:
+    if to.dim() == 3:
+        to.baddbmm_(a, b)
+    else:
+        to.addmm_(a, b)
+
+
+def _columns(x_NG: Tensor, hidden: int, sizes: Sequence[int], *ranges: tuple[int, int]) -> list[Sequence[Tensor]]:
+    """The steps of several ranges of columns, which are counted in multiples of H."""
+    return [x_NG[..., first * hidden : end * hidden].split_with_sizes(sizes, -2) for first, end in ranges]
+
+
+def _gru(gates_N4H: Tensor, h_NH: Tensor, state_H3H: Tensor, sizes: list[int], keep_BH: Tensor | None) -> list[Tensor]:
+    """n, r, z, and the state's part of n.   n = tanh(xW + r ⊙ (hU + b)),  h' = (1 − z) ⊙ n + z ⊙ h"""
+    columns = _columns(gates_N4H, h_NH.shape[-1], sizes, (0, 1), (1, 4), (1, 3), (1, 2), (2, 3), (3, 4))
+    h_T = h_NH.split_with_sizes(sizes, -2)
+    for n, of_state, rz, r, z, inner, h, before in zip(*columns, h_T, _earlier(h_T), strict=True):
+        if before is not None:
+            _add_product(of_state, before, state_H3H)
+        rz.sigmoid_()
+        n.addcmul_(r, inner).tanh_()
+        if before is None:
+            torch.addcmul(n, n, z, value=-1, out=h)
+        else:
+            torch.lerp(n, before, z, out=h)
+    return []
+
+
+def _gru_back(
+    gates_N4H: Tensor,
+    h_NH: Tensor,
+    kept: list[Tensor],
+    state_H3H: Tensor,
+    packed: Packing,
+    keep_BH: Tensor | None,
+    dh_NH: Tensor,
+) -> None:
+    hidden, sizes = h_NH.shape[-1], packed.sizes
+    n, r, z, inner = gates_N4H.chunk(4, -1)
+    z_NH, one_less_z = z.clone(), 1 - z
+    before_NH = torch.zeros_like(h_NH)
+    before_NH[..., sizes[0] :, :] = h_NH.index_select(-2, packed.before_N)
+    torch.mul(z, one_less_z, out=z).mul_(before_NH.sub_(n))
+    torch.addcmul(one_less_z, one_less_z, n * n, value=-1, out=n)
+    of_inner = n * r
+    inner.mul_(of_inner).mul_(1 - r)
+    r.copy_(inner)
+    inner.copy_(of_inner)
+    (of_state_T,) = _columns(gates_N4H, hidden, sizes, (1, 4))
+    dh_T, z_T, state_3HH = (
+        dh_NH.split_with_sizes(sizes, -2),
+        z_NH.split_with_sizes(sizes, -2),
+        state_H3H.transpose(-1, -2).contiguous(),
+    )
+    steps = list(zip(of_state_T, z_T, dh_T, _earlier(dh_T), strict=True))
+    for of_state, z, dh, dbefore in reversed(steps):
+        torch.unflatten(of_state, -1, (3, hidden)).mul_(dh.unsqueeze(-2))
+        if dbefore is not None:
+            dbefore.addcmul_(dh, z)
+            _add_product(dbefore, of_state, state_3HH)
+    n.mul_(dh_NH)
+
+
+def _highway(
+    gates_N6H: Tensor, h_NH: Tensor, state_H5H: Tensor, sizes: list[int], keep_BH: Tensor | None
+) -> list[Tensor]:
+    """i, f, o, r, j, and p, which the state has no part in.
+
+    c' = f ⊙ c + i ⊙ j,  h' = keep ⊙ (r ⊙ o ⊙ tanh(c') + (1 − r) ⊙ p), where r is the highway gate, and `keep` the
+    recurrent dropout: one mask for all steps of a sentence.
+    """
+    c_NH, tanh_NH, m_NH = (torch.empty_like(h_NH) for _ in range(3))
+    ranges = (0, 5), (0, 4), (0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6)
+    columns = _columns(gates_N6H, h_NH.shape[-1], sizes, *ranges)
+    h_T, c_T, tanh_T, m_T = (x_NH.split_with_sizes(sizes, -2) for x_NH in (h_NH, c_NH, tanh_NH, m_NH))
+    for of_state, ifor, i, f, o, r, j, p, h, c, tanh, m, h_before, c_before in zip(
+        *columns, h_T, c_T, tanh_T, m_T, _earlier(h_T), _earlier(c_T), strict=True
+    ):
+        if h_before is not None:
+            _add_product(of_state, h_before, state_H5H)
+        ifor.sigmoid_()
+        j.tanh_()
+        torch.mul(i, j, out=c)
+        if c_before is not None:
+            c.addcmul_(f, c_before)
+        torch.mul(o, torch.tanh(c, out=tanh), out=m)
+        torch.lerp(p, m, r, out=h)
+        if keep_BH is not None:
+            h.mul_(keep_BH[: len(h)])
+    return [c_NH, tanh_NH, m_NH]
+
+
+def _highway_back(
+    gates_N6H: Tensor,
+    h_NH: Tensor,
+    kept: list[Tensor],
+    state_H5H: Tensor,
+    packed: Packing,
+    keep_BH: Tensor | None,
+    dh_NH: Tensor,
+) -> None:
+    hidden, sizes = h_NH.shape[-1], packed.sizes
+    i, f, o, r, j, p = gates_N6H.chunk(6, -1)
+    c_NH, tanh_NH, m_NH = kept
+    keep_NH = None if keep_BH is None else torch.cat([keep_BH[:size] for size in sizes])
+    of_r = m_NH.sub_(p).mul_(r)
+    of_r.mul_(p.copy_(1 - r))
+    of_m = r if keep_NH is None else r.mul_(keep_NH)
+    of_c_NH = torch.addcmul(o, o, tanh_NH * tanh_NH, value=-1).mul_(of_m)
+    o.mul_(tanh_NH.mul_(1 - o)).mul_(of_m)
+    r.copy_(of_r)
+    if keep_NH is not None:
+        r.mul_(keep_NH)
+        p.mul_(keep_NH)
+    f_NH, later = f.clone(), f[sizes[0] :]
+    later.mul_(torch.mul(1 - later, c_NH.index_select(0, packed.before_N)))
+    f[: sizes[0]].zero_()
+    of_i = torch.mul(1 - i, i).mul_(j)
+    torch.addcmul(i, i, j * j, value=-1, out=j)
+    i.copy_(of_i)
+    columns = _columns(gates_N6H, hidden, sizes, (0, 5), (0, 2), (2, 4), (4, 5))
+    dh_T, f_T, of_c_T = (x_NH.split_with_sizes(sizes, -2) for x_NH in (dh_NH, f_NH, of_c_NH))
+    state_5HH, dc_BH = state_H5H.t().contiguous(), torch.zeros_like(h_NH[: sizes[0]])
+    steps = list(zip(*columns, f_T, of_c_T, dh_T, _earlier(dh_T), strict=True))
+    for of_state, i_f, o_r, j, f, of_c, dh, dbefore in reversed(steps):
+        dc = dc_BH[: len(dh)].addcmul_(dh, of_c)
+        torch.unflatten(i_f, -1, (2, hidden)).mul_(dc.unsqueeze(-2))
+        torch.unflatten(o_r, -1, (2, hidden)).mul_(dh.unsqueeze(-2))
+        j.mul_(dc)
+        if dbefore is not None:
+            dc.mul_(f)
+            _add_product(dbefore, of_state, state_5HH)
+    p.mul_(dh_NH)
+
+
+_GRU, _HIGHWAY = _Cell(_gru, _gru_back, 1), _Cell(_highway, _highway_back, 0)
+
+
+class _Recurrence(torch.autograd.Function):
+    """One layer: input products, the cell's steps, and the same backwards. With two directions the state is (K, H, S),
+    and the columns of kernel and bias are those of the first direction, then those of the second."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        cell: _Cell,
+        x_RD: Tensor,
+        kernel_GD: Tensor,
+        bias_G: Tensor,
+        state: Tensor,
+        inner_KH: Tensor | None,
+        keep_BH: Tensor | None,
+        rows_N: Tensor,
+        packed: Packing,
+    ) -> Tensor:
+        x_ND = x_RD.index_select(0, rows_N)
+        gates, hidden = torch.addmm(bias_G, x_ND, kernel_GD.t()), state.shape[-2]
+        if state.dim() == 3:
+            ahead_NG, back_NG = gates.chunk(2, 1)
+            wide = ahead_NG.shape[1]
+            gates = x_ND.new_empty(2, len(x_ND), wide + (0 if inner_KH is None else hidden))
+            gates[0, :, :wide] = ahead_NG
+            gates[1, :, :wide] = back_NG.index_select(0, packed.mirror_N)
+            if inner_KH is not None:
+                gates[:, :, wide:] = inner_KH[:, None]
+        h = gates.new_empty(*gates.shape[:-1], hidden)
+        kept = cell.forward(gates, h, state, packed.sizes, keep_BH)
+        ctx.save_for_backward(x_ND, kernel_GD, state, inner_KH, keep_BH, rows_N, gates, h, *kept)
+        ctx.cell, ctx.packed, ctx.rows = cell, packed, len(x_RD)
+        if state.dim() == 2:
+            return h
+        return torch.cat([h[0], h[1].index_select(0, packed.mirror_N)], 1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy_NE: Tensor) -> tuple[Tensor | None, ...]:
+        x_ND, kernel_GD, state, inner_KH, keep_BH, rows_N, gates, h, *kept = ctx.saved_tensors
+        packed, cell, hidden = ctx.packed, ctx.cell, state.shape[-2]
+        if state.dim() == 3:
+            dh = torch.stack([dy_NE[:, :hidden], dy_NE[:, hidden:].index_select(0, packed.mirror_N)])
+        else:
+            dh = dy_NE.clone(memory_format=torch.contiguous_format)
+        cell.backward(gates, h, kept, state, packed, keep_BH, dh)
+        columns = slice(cell.first * hidden, cell.first * hidden + state.shape[-1])
+        before = h.index_select(-2, packed.before_N).transpose(-1, -2)
+        dstate = before @ gates[..., packed.sizes[0] :, columns]
+        dinner_KH = None if inner_KH is None else gates[..., -hidden:].sum(-2)
+        if state.dim() == 3:
+            wide = kernel_GD.shape[0] // 2
+            gates = torch.cat([gates[0, :, :wide], gates[1, :, :wide].index_select(0, packed.mirror_N)], 1)
+        dx_RD = None
+        if ctx.needs_input_grad[1]:
+            dx_RD = x_ND.new_zeros(ctx.rows, x_ND.shape[1]).index_copy_(0, rows_N, gates @ kernel_GD)
+        return None, dx_RD, gates.t() @ x_ND, gates.sum(0), dstate, dinner_KH, None, None, None
+
+
+_recurrence: Callable[..., Tensor] = _Recurrence.apply
+
+
+# Layers
+
+
+class BiRnn(nn.Module):
+    """Reads each sentence in both directions; padding does not change the result."""
+
+    def __init__(self, width: int, hidden: int, kind: Literal["lstm", "gru"] = "lstm") -> None:
+        super().__init__()
+        make = nn.LSTM if kind == "lstm" else nn.GRU
+        self.ahead, self.back = make(width, hidden), make(width, hidden)
+        for name, parameter in self.named_parameters():
+            if "weight_hh" in name:
+                # Orthogonal gates, so that a long sentence's state neither explodes nor vanishes at the start.
+                for gate in torch.split(parameter.data, hidden):
+                    nn.init.orthogonal_(gate)
+
+    def forward(self, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+        """(B, T, 2H), zero where there is no token."""
+        return self.several([x_BTD], [mask_BT])[0]
+
+    def several(self, texts: Sequence[Tensor], masks: Sequence[Tensor]) -> list[Tensor]:
+        """Several batches at once, which is faster than one after the other for a GRU on a CPU."""
+        if isinstance(self.ahead, nn.LSTM) or texts[0].is_cuda:
+            return [self._by_torch(x_BTD, mask_BT) for x_BTD, mask_BT in zip(texts, masks, strict=True)]
+        packed = packing(*masks)
+        flat = [x_BTD.flatten(0, 1) for x_BTD in texts]
+        x_RD = torch.cat(flat) if len(flat) > 1 else flat[0]
+        h_N2H = _recurrence(_GRU, x_RD, *self._gru_weights(), None, packed.rows_N, packed)
+        h_R2H = h_N2H.new_zeros(len(x_RD), h_N2H.shape[1]).index_copy(0, packed.rows_N, h_N2H)
+        parts = h_R2H.split_with_sizes([len(rows) for rows in flat])
+        return [part.view(*mask_BT.shape, -1) for part, mask_BT in zip(parts, masks, strict=True)]
+
+    def _gru_weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Kernel, bias, state and inner bias of both directions. Torch's columns are r, z, n, the cell's n, r, z."""
+        kernels, biases, states, inner = [], [], [], []
+        for rnn in (self.ahead, self.back):
+            kernel_3HD, state_3HH, bias_3H, state_bias_3H = rnn.parameters()
+            rz = 2 * rnn.hidden_size
+            kernels += [kernel_3HD[rz:], kernel_3HD[:rz]]
+            biases += [bias_3H[rz:], bias_3H[:rz] + state_bias_3H[:rz]]
+            states.append(state_3HH.t())
+            inner.append(state_bias_3H[rz:])
+        return torch.cat(kernels), torch.cat(biases), torch.stack(states), torch.stack(inner)
+
+    def _by_torch(self, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+        """The backward RNN reads each sentence reversed in place, so that padding stays after the last word.
+
+        Packed sequences would give the same result, but their gradient is slower the longer they are.
+        """
+        x_TBD, rows_N = x_BTD.transpose(0, 1), _reversed_rows(mask_BT)
+        ahead_TBH, _ = self.ahead(x_TBD)
+        back_TBH, _ = self.back(_permuted(x_TBD, rows_N))
+        h_TBH = torch.cat([ahead_TBH, _permuted(back_TBH, rows_N)], -1)
+        return (h_TBH * mask_BT.t()[:, :, None]).transpose(0, 1)
+
+
+def _reversed_rows(mask_BT: Tensor) -> Tensor:
+    """(T · B,): where each token of the reversed sentences comes from, as a row of (T, B); padding keeps its place."""
+    B, T = mask_BT.shape
+    position_T1 = torch.arange(T, device=mask_BT.device)[:, None]
+    position_TB = torch.where(mask_BT.t(), mask_BT.sum(1) - 1 - position_T1, position_T1)
+    return (position_TB * B + torch.arange(B, device=mask_BT.device)).flatten()
+
+
+def _permuted(x_TBD: Tensor, rows_N: Tensor) -> Tensor:
+    return x_TBD.flatten(0, 1).index_select(0, rows_N).view_as(x_TBD)
+
+
+class HighwayLayer(nn.Module):
+    """The columns of kernel, state and bias are i, f, o, r, j; kernel and bias have p as the last."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.kernel = nn.Parameter(_orthogonal(width, hidden, 6))
+        self.state = nn.Parameter(_orthogonal(hidden, hidden, 5))
+        self.bias = nn.Parameter(torch.zeros(6 * hidden))
+        with torch.no_grad():
+            self.bias[hidden : 2 * hidden] = 1.0  # with a low forget gate, long sentences have no gradient at the start
+
+    def forward(self, x_RD: Tensor, rows_N: Tensor, packed: Packing, keep_BH: Tensor | None) -> Tensor:
+        """(N, H), from the rows of x in the layer's reading order."""
+        return _recurrence(_HIGHWAY, x_RD, self.kernel.t(), self.bias, self.state, None, keep_BH, rows_N, packed)
+
+
+def _orthogonal(inputs: int, hidden: int, gates: int) -> Tensor:
+    return torch.cat([nn.init.orthogonal_(torch.empty(inputs, hidden)) for _ in range(gates)], 1)
+
+
+class AlternatingLstm(nn.Module):
+    """Highway LSTMs (He et al. 2017): the first layer reads a sentence forwards, the second backwards, and so on."""
+
+    def __init__(self, width: int, hidden: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        self.hidden, self.dropout = hidden, dropout
+        self.layers = nn.ModuleList(HighwayLayer(width if not layer else hidden, hidden) for layer in range(layers))
+
+    def forward(self, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+        """(B, T, H), zero where there is no token."""
+        packed = packing(mask_BT)
+        h, rows_N = x_BTD.flatten(0, 1), packed.rows_N
+        for layer in self.layers:
+            h = layer(h, rows_N, packed, self._mask(h, len(mask_BT)))
+            rows_N = packed.mirror_N
+        rows_N = packed.rows_N if len(self.layers) % 2 else packed.rows_N[packed.mirror_N]
+        h_BTH = h.new_zeros(mask_BT.numel(), self.hidden).index_copy(0, rows_N, h)
+        return h_BTH.view(*mask_BT.shape, self.hidden)
+
+    def _mask(self, like: Tensor, rows: int) -> Tensor | None:
+        if not self.training or self.dropout == 0:
+            return None
+        return like.new_empty(rows, self.hidden).bernoulli_(1 - self.dropout).div_(1 - self.dropout)
