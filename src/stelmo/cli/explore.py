@@ -80,12 +80,12 @@ def _old_spelling(folder: Path | None, corpus: list[str] | None, to: Path | None
 
 def _show(name: str | None, folder: Path | None, tasks: Sequence[Path], port: int, open_browser: bool) -> None:
     try:
-        from stelmo.serve import page
+        from stelmo.serve import service
     except ImportError as problem:
         raise ConfigError(f"the page requires {problem.name}: pip install 'stelmo[explore]'") from None
     model = loaded(name)
     found = opened(folder, model)
-    page.run(
+    service.run_page(
         found,
         model,
         tasks,
@@ -117,9 +117,9 @@ def _label(name: str | None) -> str:
 
 
 def _credit(folder: Path | None) -> str:
-    from stelmo.explore import bundled
+    from stelmo.explore import index
 
-    return "" if folder is not None else bundled.CREDIT
+    return "" if folder is not None else index.BUNDLED_CREDIT
 
 
 def _print_address(address: str) -> None:

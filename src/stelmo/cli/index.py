@@ -57,13 +57,13 @@ def build(model: "Model", found: Inputs, to: Path, words: list[str] | None, per_
 
 def opened(folder: Path | None, model: "Model") -> "Index":
     """The index in the folder; None: the one bundled with stelmo, computed at first use and kept in the cache."""
-    from stelmo.explore import bundled, index
+    from stelmo.explore import index
 
     if folder is not None:
         found = index.open(folder)
         index.refuse_other_model(found, model)
         return found
-    total, done = sum(map(len, bundled.sentences())), 0
+    total, done = sum(map(len, index.bundled_sentences())), 0
 
     with screen.progress("indexing bundled text", lambda: done / total) as advance:
 
@@ -72,7 +72,7 @@ def opened(folder: Path | None, model: "Model") -> "Index":
             done += tokens
             advance(tokens)
 
-        return bundled.open_bundled(model, advance=count)
+        return index.open_bundled(model, advance=count)
 
 
 def _read_words(path: Path) -> list[str]:

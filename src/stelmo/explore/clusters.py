@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from stelmo.errors import ConfigError
 from stelmo.explore.index import Use, is_word
-from stelmo.explore.maps import squared_distances
-from stelmo.explore.mixing import units
+from stelmo.explore.mixing import squared_distances, units
 
 Array = NDArray[Any]
 Groups = NDArray[np.int64]

@@ -1,8 +1,10 @@
 """A corpus → an index of word uses: where each word occurs, and its layers. Knows no file format.
 
-N uses, L layers (L+1 with layer 0), T tokens, D width.
+N uses, L layers (L+1 with layer 0), T tokens, D width. The index of the text that comes with the package is computed at
+first use.
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -15,18 +17,23 @@ from numpy.typing import NDArray
 from stelmo.config import STATES, StatePolicy, choose
 from stelmo.embed.model import Model, Sentences
 from stelmo.engine.inputs import checked
-from stelmo.errors import ConfigError, DataError
+from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.explore.mixing import Mix, Vectors, mixed
 from stelmo.jobs.run import Advance
 from stelmo.store import uses as store
+from stelmo.store.atomic import reason
 from stelmo.store.uses import Manifest, Sentence, UseFolder
 from stelmo.text import cut
+from stelmo.text.files import LineReader
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 
 BLOCK_TOKENS = 8192  # finished work is saved after each block
 HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # they change the last bits at most
+BUNDLED_TEXT = Path(__file__).parents[1] / "bundled" / "uses" / "sentences.tok.xz"
+BUNDLED_CREDIT = "sentences of the English Wikipedia (CC BY-SA 3.0)"
+BUNDLED_PER_WORD = 200  # uses of a word: enough for any map, and "the" does not fill half of the disk
 
 
 class Use(NamedTuple):
@@ -266,3 +273,25 @@ def _layers(model: Model, sentences: Sequence[Sentence]) -> Array:
         for sentence, layers_LTD in zip(sentences, computed, strict=True)
     ]
     return np.concatenate(chosen)
+
+
+def open_bundled(model: Model, cache: Path | None = None, advance: Advance = lambda tokens: None) -> Index:
+    """The index of the bundled text by this model. Whatever the cache folder lacks is computed first."""
+    folder = (cache or cache_folder()) / f"uses-{model.saved().fingerprint()[:16]}-{model.settings.state}"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise OutputError(f"{folder.parent}: {reason(problem)}; set XDG_CACHE_HOME to another cache folder") from None
+    return build(model, bundled_sentences(), folder, per_word=BUNDLED_PER_WORD, advance=advance)
+
+
+def bundled_sentences() -> Iterator[list[str]]:
+    """The bundled sentences; each contains at least one ambiguous word."""
+    with LineReader(BUNDLED_TEXT) as reader:
+        for _, line in reader:
+            yield line.split()
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for stelmo (XDG Base Directory)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stelmo"

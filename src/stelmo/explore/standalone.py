@@ -21,8 +21,8 @@ from stelmo.explore import contexts, suggestions
 from stelmo.explore import index as indices
 from stelmo.explore.contexts import Contexts
 from stelmo.explore.index import Index
+from stelmo.explore.maps import word_map
 from stelmo.explore.mixing import of_layer
-from stelmo.explore.word_map import word_map
 from stelmo.store import atomic
 from stelmo.text import sentences as text
 

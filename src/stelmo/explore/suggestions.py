@@ -10,8 +10,7 @@ import numpy as np
 
 from stelmo.explore import clusters
 from stelmo.explore.index import Index
-from stelmo.explore.maps import squared_distances
-from stelmo.explore.mixing import mixed, of_layer, units
+from stelmo.explore.mixing import mixed, of_layer, squared_distances, units
 
 # English words with several unrelated or clearly different meanings. In the vectors alone a difference of grammar
 # ("north of", "the north") looks like a difference of meaning, so a word of this list comes before any other.

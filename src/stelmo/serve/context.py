@@ -18,15 +18,14 @@ from starlette.exceptions import HTTPException
 from stelmo.config import Layer, ServeSettings, choose
 from stelmo.embed.model import Model
 from stelmo.errors import DataError
-from stelmo.explore import contexts, mixing, static, suggestions
+from stelmo.explore import contexts, mixing, search, suggestions
 from stelmo.explore.contexts import Contexts
 from stelmo.explore.index import Index
 from stelmo.explore.mixing import Mix
-from stelmo.explore.static import Static
+from stelmo.explore.search import Static
 from stelmo.serve import bodies
-from stelmo.serve.batching import Batcher
-from stelmo.serve.jobs import Jobs
-from stelmo.serve.metrics import Metrics
+from stelmo.serve.gate import Metrics
+from stelmo.serve.queues import Batcher, Jobs
 from stelmo.store.runs import Mixes
 from stelmo.text import sentences as text
 
@@ -86,7 +85,7 @@ class Context:
     @cached_property
     def static(self) -> Static | None:
         """Vectors without context; None for a model without a vocabulary."""
-        return None if self.model.vocabulary is None else static.of_model(self.model)
+        return None if self.model.vocabulary is None else search.static_of_model(self.model)
 
     @cached_property
     def contexts(self) -> Contexts | None:

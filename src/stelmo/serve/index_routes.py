@@ -12,13 +12,13 @@ from stelmo.errors import DataError
 from stelmo.explore import search, suggestions
 from stelmo.explore.contexts import Contexts
 from stelmo.explore.index import Index
+from stelmo.explore.maps import word_map
 from stelmo.explore.mixing import Mix
-from stelmo.explore.word_map import word_map
-from stelmo.serve import arrays, bodies, problems
+from stelmo.serve import answers, bodies
 from stelmo.serve.context import Array, Context, Here, check_position, mixed
-from stelmo.serve.jobs import Advance, error_of
+from stelmo.serve.queues import Advance, error_of
 
-router = APIRouter(prefix="/v1", responses=problems.ANSWERS)
+router = APIRouter(prefix="/v1", responses=answers.PROBLEMS)
 JobName = Annotated[str, Path(examples=["3q2-7w"])]
 SIMILAR = 5  # words that a misspelled one may stand for
 NO_JOB = "no such job; it was cancelled, or forgotten in favour of later ones"
@@ -101,7 +101,7 @@ async def map_(here: Here, body: bodies.MapRequest) -> Response:
     work = await _map(here, body)
 
     def answer() -> Response:
-        return Response(work(lambda share: None).model_dump_json(), media_type=arrays.JSON)
+        return Response(work(lambda share: None).model_dump_json(), media_type=answers.JSON)
 
     return await here.in_thread(answer)
 

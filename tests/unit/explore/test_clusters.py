@@ -10,7 +10,7 @@ from stelmo.errors import ConfigError
 from stelmo.explore import clusters as module
 from stelmo.explore.clusters import central, clusters, labels
 from stelmo.explore.index import Use
-from stelmo.explore.maps import squared_distances
+from stelmo.explore.mixing import squared_distances
 
 
 def heaps(*sizes, width=20, seed=0, spread=0.15):

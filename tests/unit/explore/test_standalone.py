@@ -10,8 +10,8 @@ import tiny
 import stelmo.explore
 from stelmo.errors import DataError, OutputError
 from stelmo.explore import index, standalone
+from stelmo.explore.maps import word_map
 from stelmo.explore.mixing import of_layer
-from stelmo.explore.word_map import word_map
 
 NASTY = ["a", "bank", "</script><script>alert(1)</script>", "<!--", "\u2028", "日本"]
 SENTENCES = [["the", "bank", "."], NASTY, ["a", "river", "bank", "."], ["the", "river", "."]]

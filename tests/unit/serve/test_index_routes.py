@@ -8,7 +8,7 @@ from unit.serve.servers import BANK, LOAN
 
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
-from stelmo.explore import clusters, contexts, maps, mixing, search, static, suggestions, word_map
+from stelmo.explore import clusters, contexts, maps, mixing, search, suggestions
 from stelmo.explore import index as indices
 
 MODEL = tiny.model()
@@ -70,7 +70,7 @@ def test_neighbours_of_one_word_alone(client):
 
 def test_static_neighbours_stand_beside(client):
     found = answered(client, "neighbours", tokens=BANK, position=1, k=3)["static"]
-    assert [(entry["word"], pytest.approx(entry["similarity"])) for entry in found] == static.of_model(
+    assert [(entry["word"], pytest.approx(entry["similarity"])) for entry in found] == search.static_of_model(
         MODEL
     ).neighbours("bank", 3)
 
@@ -198,11 +198,11 @@ def test_a_sentence_of_your_own_is_placed_on_the_map(client, index):
     uses = answered(client, "map", word="bank", mixes=[2])["uses"]
     vectors_ND = expected_vectors(index, [use["id"] for use in uses], 2)
     query_D = MODEL.embed([own["tokens"]], 2)[0][1]
-    expected = word_map.place(vectors_ND, np.array(flat["points"]), query_D, "pca", 3)
+    expected = maps.place(vectors_ND, np.array(flat["points"]), query_D, "pca", 3)
     assert flat["own"]["point"] == pytest.approx(expected.point, abs=1e-4)
     assert [use for use, _ in flat["own"]["near"]] == [use for use, _ in expected.near]
     assert [[use for use, _ in near] for near in flat["near"]] == [
-        [use for use, _ in near] for near in word_map.nearest(vectors_ND, 3)
+        [use for use, _ in near] for near in maps.nearest(vectors_ND, 3)
     ]
 
 
