@@ -98,7 +98,7 @@ def _show(name: str | None, folder: Path | None, tasks: Sequence[Path], port: in
 
 
 def _export(name: str | None, folder: Path | None, file: Path, words: str | None, overwrite: bool) -> None:
-    from stelmo.explore import contexts, standalone, suggestions  # here, because `--help` needs no torch
+    from stelmo.explore import standalone, suggestions  # here, because `--help` needs no torch
     from stelmo.store import atomic
 
     atomic.refuse_existing(file, overwrite)
@@ -106,8 +106,7 @@ def _export(name: str | None, folder: Path | None, file: Path, words: str | None
     index = opened(folder, model)
     asked = [word.strip() for word in (words or "").split(",") if word.strip()]
     chosen = asked or suggestions.separating(index, WORDS)
-    around = contexts.of_model(model)
-    made = standalone.page(index, chosen, around=around, name=_label(name), credit=_credit(folder))
+    made = standalone.page(index, chosen, model=model, name=_label(name), credit=_credit(folder))
     made.save(file, overwrite)
     typer.echo(f"{file}: the maps of {', '.join(chosen)}; open it in a browser")
 

@@ -31,13 +31,20 @@ def index(
     column: Column = 0,
     language: Language = "en",
     contractions: Contractions = "ptb",
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column to colour the page by: upos … of CoNLL-U, 3 or pos=3 of columns, a key of jsonl; repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Index the uses of every word in a corpus, for `stelmo explore`, `neighbours` and `serve`.
 
     Run again, or with more text, it computes only what is missing.
     """
     only = None if words is None else _read_words(words)
-    found = Inputs(corpus, format, column, language, contractions)
+    found = Inputs(corpus, format, column, language, contractions, keep or ())
     build(loaded(model), found, to, only, per_word)
 
 
@@ -46,8 +53,7 @@ def build(model: "Model", found: Inputs, to: Path, words: list[str] | None, per_
 
     is_new = not to.exists()
     with screen.progress("indexing", found.fraction) as advance:
-        tokens = (sentence.tokens for sentence in found)
-        made = index.build(model, tokens, to, words=words, per_word=per_word, advance=advance)
+        made = index.build(model, found, to, words=words, per_word=per_word, advance=advance)
     if not len(made):
         if is_new:
             index.discard(to)

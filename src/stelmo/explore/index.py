@@ -6,7 +6,7 @@ first use.
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,11 +23,12 @@ from stelmo.jobs.run import Advance
 from stelmo.store import uses as store
 from stelmo.store.atomic import reason
 from stelmo.store.uses import Manifest, Sentence, UseFolder
-from stelmo.text import cut
+from stelmo.text import cut, formats
 from stelmo.text.files import LineReader
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
+Columns = Sequence[tuple[str, Sequence[str]]]  # names of columns, each with the values of a sentence's tokens
 
 BLOCK_TOKENS = 8192  # finished work is saved after each block
 HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # they change the last bits at most
@@ -101,6 +102,16 @@ class Index:
         tokens = self._folder.sentences[int(self._folder.sentence_N[id])]
         return Use(int(id), tokens, int(self._folder.position_N[id]))
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the data that the index keeps."""
+        return tuple(self._folder.columns)
+
+    def values(self, ids: Sequence[int] | Ids, column: str) -> list[str]:
+        """What a column says about each use; empty for a use of a sentence without that column."""
+        found = self._folder.columns.get(column, {})
+        return [found.get(int(id), "") for id in ids]
+
     def layers(self, ids: Sequence[int] | Ids) -> NDArray[np.float32]:
         """(N, L+1, D), one row per id."""
         self._refuse_unknown(ids)
@@ -144,7 +155,7 @@ def open(folder: str | Path) -> Index:
 
 def build(
     model: Model,
-    sentences: Sentences,
+    sentences: Sentences | Iterable[formats.Sentence],
     folder: str | Path,
     *,
     words: Collection[str] | None = None,
@@ -154,8 +165,9 @@ def build(
 ) -> Index:
     """Index the words of the sentences: uses that the folder lacks are computed and added.
 
-    `words` restricts the index to these words; by default all tokens with a letter are indexed. `per_word` limits the
-    uses of a word to the first ones. A folder belongs to one model and its settings. Finished blocks survive an
+    Sentences are lists of tokens, or those of `formats.read`, whose columns (such as parts of speech) are kept. `words`
+    restricts the index to these words; by default all tokens with a letter are indexed. `per_word` limits the uses of a
+    word to the first ones. A folder belongs to one model and its settings. Finished blocks survive an
     interruption: the same call resumes. `advance` is called with the number of tokens of each finished block. If the
     work ends with an error before the first block is finished, no new folder is left behind.
     """
@@ -172,7 +184,7 @@ def build(
 
 def _build(
     model: Model,
-    sentences: Sentences,
+    sentences: Sentences | Iterable[formats.Sentence],
     path: Path,
     words: Collection[str] | None,
     per_word: int | None,
@@ -182,11 +194,13 @@ def _build(
     store.prepare(path, _manifest(model))
     with store.writing(path) as writer:
         choice = _Choice(writer.found, words, per_word)
-        for block in cut.by_tokens(sentences, block_tokens, len):
-            chosen = [sentence for sentence in map(choice.of, checked(block)) if sentence.positions]
+        pairs = ((one.tokens, one.columns) if isinstance(one, formats.Sentence) else (one, ()) for one in sentences)
+        for block in cut.by_tokens(pairs, block_tokens, lambda pair: len(pair[0])):
+            tokens, columns = checked([words for words, _ in block]), [named for _, named in block]
+            chosen = [sentence for sentence in map(choice.of, tokens, columns) if sentence.positions]
             if chosen:
                 writer.add(chosen, _layers(model, chosen))
-            advance(sum(map(len, block)))
+            advance(sum(map(len, tokens)))
     return open(path)
 
 
@@ -235,12 +249,13 @@ class _Choice:
         for _, sentence, position in index._places():
             self._there.setdefault(found.sentences[sentence], set()).add(position)
 
-    def of(self, tokens: Sequence[str]) -> Sentence:
+    def of(self, tokens: Sequence[str], columns: Columns = ()) -> Sentence:
         """The positions to add; they are counted as added."""
         there = self._there.setdefault(tuple(tokens), set())
         added = [position for position, token in enumerate(tokens) if position not in there and self._takes(token)]
         there.update(added)
-        return Sentence(tuple(tokens), tuple(added))
+        kept = tuple((name, [values[position] for position in added]) for name, values in columns)
+        return Sentence(tuple(tokens), tuple(added), kept)
 
     def _takes(self, token: str) -> bool:
         word = token.lower()

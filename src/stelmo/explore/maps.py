@@ -182,6 +182,7 @@ class FlatMap(NamedTuple):
 class WordMap(NamedTuple):
     total: int  # uses in the index
     uses: list[Use]  # those on the map
+    columns: dict[str, list[str]]  # of each use, what the columns of the data say
     groups_N: clusters.Groups
     labels: list[list[str]]  # of each group
     examples: list[list[int]]  # of each group the uses nearest to its centre, by their place in `uses`
@@ -227,7 +228,8 @@ def word_map(
         trust = trustworthiness(vectors_ND, points_N2)
         flat.append(FlatMap(points_N2, trust, nearest(vectors_ND, near), own))
     examples = clusters.central(grouped_ND, groups_N, EXAMPLES)
-    return WordMap(len(ids), uses, groups_N, clusters.labels(uses, groups_N), examples, flat)
+    columns = {name: index.values([use.id for use in uses], name) for name in index.columns}
+    return WordMap(len(ids), uses, columns, groups_N, clusters.labels(uses, groups_N), examples, flat)
 
 
 def nearest(vectors_ND: Array, k: int) -> list[Near]:

@@ -19,6 +19,7 @@ import stelmo
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.explore import index
 from stelmo.explore.mixing import Mix, mixed
+from stelmo.text import formats
 
 SENTENCES = [
     ["The", "bank", "."],
@@ -388,3 +389,28 @@ def test_a_cache_that_cannot_be_made_is_said_with_the_way_out(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"cannot be written .* set XDG_CACHE_HOME to another cache folder"):
         index.open_bundled(tiny.model(), tmp_path / "file" / "cache")
+
+
+# Columns of the data
+
+
+def test_columns_of_the_data_are_kept_with_the_uses(tmp_path):
+    tagged = [
+        formats.Sentence(["The", "bank", "."], "file", 1, (("upos", ["DET", "NOUN", "PUNCT"]),)),
+        formats.Sentence(["They", "bank", "."], "file", 5, (("upos", ["PRON", "VERB", "PUNCT"]),)),
+    ]
+    found = build(tmp_path / "uses", [*tagged, ["a", "river", "bank"]])
+    assert found.columns == ("upos",)
+    assert found.values(found.ids_of("bank"), "upos") == ["NOUN", "VERB", ""]
+    assert found.values(found.ids_of("the"), "upos") == ["DET"]
+    assert found.values(found.ids_of("the"), "xpos") == [""]
+    plain = build(tmp_path / "plain", [*(sentence.tokens for sentence in tagged), ["a", "river", "bank"]])
+    assert plain.columns == ()
+    np.testing.assert_array_equal(found.layers(found.ids), plain.layers(plain.ids))
+
+
+def test_an_index_made_before_there_were_columns_grows_with_them(tmp_path):
+    build(tmp_path / "uses", [["the", "bank"]])
+    tagged = formats.Sentence(["a", "bank"], "file", 1, (("upos", ["DET", "NOUN"]),))
+    found = build(tmp_path / "uses", [["the", "bank"], tagged])
+    assert found.values(found.ids_of("bank"), "upos") == ["", "NOUN"]

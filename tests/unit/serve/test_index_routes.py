@@ -10,6 +10,7 @@ from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
 from stelmo.explore import clusters, contexts, maps, mixing, search, suggestions
 from stelmo.explore import index as indices
+from stelmo.text import formats
 
 MODEL = tiny.model()
 SENTENCES = [
@@ -223,3 +224,31 @@ def test_words_known_similar_and_suggested(client, index):
     assert words_of(client, "known", word=["River", "nowhere", "bank", "BANK"]) == ["river", "bank"]
     assert words_of(client, "similar", word="Bnak")[0] == "bank"
     assert words_of(client, "suggested") == suggestions.separating(index, 10)
+
+
+def test_groups_of_uses_have_substitutes(client, index):
+    ids = index.ids_of("bank").tolist()[:8]  # the server's own limit
+    groups = [[index.use(id) for id in part] for part in (ids[:3], ids[3:])]
+    found = answered(client, "substitutes", groups=[ids[:3], ids[3:]], k=2)["groups"]
+    assert found == contexts.substitutes(MODEL, groups, 2)
+    assert [len(words) for words in found] == [2, 2]
+    assert answered(client, "substitutes", groups=[ids])["groups"] == [[]]
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"), [([[0], [99]], "no use with id 99"), ([[0] * 9], "9 uses; this server accepts at most 8")]
+)
+def test_uses_that_are_not_there_or_too_many_have_none(client, groups, message):
+    answer = client.post("/v1/substitutes", json={"groups": groups})
+    assert answer.status_code == 422
+    assert message in answer.json()["detail"]
+
+
+def test_a_map_has_the_columns_of_the_data(tmp_path):
+    tagged = [
+        formats.Sentence(["the", "bank"], "file", 1, (("upos", ["DET", "NOUN"]),)),
+        formats.Sentence(["they", "bank"], "file", 1, (("upos", ["PRON", "VERB"]),)),
+    ]
+    with servers.asked(MODEL, index=indices.build(MODEL, tagged, tmp_path / "uses")) as asked:
+        uses = answered(asked, "map", word="bank")["uses"]
+    assert [use["columns"] for use in uses] == [{"upos": "NOUN"}, {"upos": "VERB"}]
