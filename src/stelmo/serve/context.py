@@ -1,10 +1,8 @@
 """What every route needs: the model behind its queue, the limits, the index, the tasks. Knows no route."""
 
 import asyncio
-import re
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -28,6 +26,7 @@ from stelmo.serve.gate import Metrics
 from stelmo.serve.queues import Batcher, Jobs
 from stelmo.store.runs import Mixes
 from stelmo.text import sentences as text
+from stelmo.text import tokens
 
 Array = NDArray[Any]
 P = ParamSpec("P")
@@ -35,11 +34,7 @@ R = TypeVar("R")
 # Threads that compute at once. They share the interpreter with the event loop: with more of them, the event loop would
 # wait longer for its turn, and so would /health.
 THREADS = 3
-# Characters tokenised at once. `sentencex` holds the interpreter during a call, and on some texts its time grows with
-# the square of their length: up to 30 ms for this many characters, but several seconds for 90,000.
-PIECE = 8000
 SUGGESTED = 10  # words that the page offers
-_CUTS = (re.compile(r"\n[ \t\r]*\n"), re.compile(r"[.!?…][\"'”’)\]]*\s+(?=\S)"), re.compile(r"\s"))
 
 
 @dataclass
@@ -124,7 +119,7 @@ class Context:
     async def tokenize(self, texts: Sequence[str], most: int | None = None) -> list[list[list[str]]]:
         """The sentences of each text. More than `most` tokens in all are refused as soon as they are found.
 
-        Tokenising happens piece by piece in a thread, which stops after a piece when the request has timed out.
+        Tokenising happens sentence by sentence in a thread, which stops when the request has timed out.
         """
         abandoned = threading.Event()
         try:
@@ -160,31 +155,16 @@ class Context:
 
 def _tokenize(texts: Sequence[str], most: int | None, abandoned: threading.Event) -> list[list[list[str]]]:
     found: list[list[list[str]]] = [[] for _ in texts]
-    tokens = 0
-    for number, piece in ((number, piece) for number, raw in enumerate(texts) for piece in _pieces(raw)):
-        if abandoned.is_set():
-            break
-        sentences = text.tokenize(piece)
-        found[number] += sentences
-        tokens += sum(map(len, sentences))
-        if most is not None and tokens > most:
-            raise DataError(f"more than {most:,} tokens; this server accepts at most {most:,}")
+    count = 0
+    for sentences, raw in zip(found, texts, strict=True):
+        for start, end in text.split(raw):
+            if abandoned.is_set():
+                return found
+            sentences.append([token.text for token in tokens.tokenize(raw[start:end])])
+            count += len(sentences[-1])
+            if most is not None and count > most:
+                raise DataError(f"more than {most:,} tokens; this server accepts at most {most:,}")
     return found
-
-
-def _pieces(raw: str) -> Iterator[str]:
-    """Pieces of at most PIECE characters, cut at a blank line, which changes no sentence.
-
-    A longer paragraph is cut at the end of a sentence by its punctuation, or else at white space, or else anywhere.
-    """
-    start = 0
-    while len(raw) - start > PIECE:
-        window = raw[start : start + PIECE]
-        ends = (deque(pattern.finditer(window), maxlen=1) for pattern in _CUTS)
-        end = next((found[0].end() for found in ends if found), PIECE)
-        yield raw[start : start + end]
-        start += end
-    yield raw[start:]
 
 
 def _within(what: str, found: int, most: int) -> None:
