@@ -105,7 +105,7 @@ def _export(name: str | None, folder: Path | None, file: Path, words: str | None
     model = loaded(name)
     index = opened(folder, model)
     asked = [word.strip() for word in (words or "").split(",") if word.strip()]
-    chosen = asked or suggestions.separating(index, WORDS)
+    chosen = asked or suggestions.suggested(index, WORDS)
     made = standalone.page(index, chosen, model=model, name=_label(name), credit=_credit(folder))
     made.save(file, overwrite)
     typer.echo(f"{file}: the maps of {', '.join(chosen)}; open it in a browser")

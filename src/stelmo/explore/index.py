@@ -201,7 +201,11 @@ def _build(
             if chosen:
                 writer.add(chosen, _layers(model, chosen))
             advance(sum(map(len, tokens)))
-    return open(path)
+    from stelmo.explore import suggestions  # here, because it reads an index
+
+    found = open(path)
+    suggestions.keep(found, model)
+    return found
 
 
 def discard(folder: str | Path) -> None:

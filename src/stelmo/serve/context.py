@@ -90,7 +90,7 @@ class Context:
     @cached_property
     def suggested(self) -> list[str]:
         """Words of the index to begin with."""
-        return suggestions.separating(self.uses(), SUGGESTED)
+        return suggestions.suggested(self.uses(), SUGGESTED, self.contexts)
 
     @property
     def depth(self) -> int:

@@ -42,7 +42,7 @@ async def words(
 
 @router.get("/words/suggested")
 async def suggested(here: Here) -> bodies.WordsAnswer:
-    """Words whose meanings separate well in this index, the best first; computed at the first request."""
+    """Words whose uses separate well in this index, the best first."""
     index = here.uses()
     return _counted(index, await here.in_thread(lambda: here.suggested))
 

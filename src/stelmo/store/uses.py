@@ -3,6 +3,7 @@
  manifest.json   model and settings the layers were computed with
  vectors.bin     one row for each use
  journal.bin     blocks of two kinds
+ suggested.json  words to begin with; computed again if it is missing or the index has changed
  lock            held by the process that writes
 
  ADD   a JSON line for each sentence: its tokens, the positions whose uses are kept, and, if there are any, the columns:
@@ -34,6 +35,7 @@ from stelmo.errors import DataError, OutputError
 from stelmo.store import growing
 
 VECTORS, JOURNAL = "vectors.bin", "journal.bin"
+SUGGESTED = "suggested.json"
 ADD, DELETE = b"ADD ", b"DEL "
 BLOCKS = growing.BlockFormat(kind_bytes=4, item_bytes=1)
 WAY_OUT = "delete the folder and index the corpus again"
@@ -210,7 +212,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 def discard(folder: Path) -> None:
     """Remove an index, and the folder unless it contains other files."""
-    for name in (growing.MANIFEST, VECTORS, JOURNAL, growing.LOCK):
+    for name in (growing.MANIFEST, VECTORS, JOURNAL, SUGGESTED, growing.LOCK):
         (folder / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()

@@ -5,6 +5,7 @@ import pytest
 import tiny
 from hypothesis import given
 from hypothesis import strategies as st
+from unit.explore.toys import CONTEXTS, TOPICS, WORDS
 
 import stelmo
 from stelmo.embed.model import Model
@@ -13,23 +14,6 @@ from stelmo.explore.clusters import clusters
 from stelmo.explore.contexts import HALF, Contexts, is_form_of, of_model, substitutes
 from stelmo.explore.index import Use
 from stelmo.lm import probabilities as lm
-from stelmo.text.vocabulary import Vocabulary
-
-TOPICS = {"money": range(0, 20), "river": range(20, 40)}
-WORDS = ["<S>", "</S>", "<UNK>", "the", *(f"{topic}{n}" for topic, numbers in TOPICS.items() for n in numbers)]
-RARE = [f"rare{n}" for n in range(400)]
-
-
-def rows():
-    """A direction for each topic, one that all words share, and noise."""
-    rng = np.random.default_rng(0)
-    rows_VP = 0.3 * rng.normal(size=(len(WORDS) + len(RARE), 6)) + 3 * np.eye(6)[5]
-    for number, word in enumerate(WORDS):
-        rows_VP[number] += 3 * np.eye(6)[0] * word.startswith("money") + 3 * np.eye(6)[1] * word.startswith("river")
-    return rows_VP
-
-
-CONTEXTS = Contexts(Vocabulary.of([*WORDS, *RARE]), rows())
 
 
 def use(text, position=0):
@@ -166,7 +150,7 @@ def test_of_many_or_long_sentences_some_are_asked(monkeypatch):
     monkeypatch.setattr(lm, "predicting_at", counted)
     monkeypatch.setattr(contexts, "ASKED_TOKENS", 60)
     substitutes(tiny.model(), [[use("the bank .", 1)] * 100, [use("a river bank .", 2)] * 3])
-    assert asked == [5 * 3 + 3 * 4]  # 40, 20, 10, then 5 of the first group
+    assert asked == [10 * 3 + 3 * 4]  # 40, 20, then 10 of the first group
 
 
 @pytest.mark.parametrize("word", ["bank", "banks", "banked", "banking", "bankers"])
