@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import stelmo
-from stelmo.explore import bundled, index, maps, mixing, search
+from stelmo.explore import index, maps, mixing, search
 from stelmo.store import uses as store
 
 WIDTH, DEPTH, BLOCK = 256, 3, 10_000
@@ -25,7 +25,7 @@ def seconds(call):
 
 def tell_maps() -> None:
     """The uses of "bank" in the text that comes with stelmo, by each way of flattening."""
-    opened = bundled.open_bundled(stelmo.load())
+    opened = index.open_bundled(stelmo.load())
     vectors_ND = mixing.mixed(opened.layers(opened.ids_of("bank")), mixing.of_layer("top", opened.depth))
     for method in ("pca", "tsne"):
         took, points_N2 = seconds(lambda method=method: maps.flatten(vectors_ND, method))

@@ -19,8 +19,7 @@ from sklearn.mixture import GaussianMixture
 import stelmo
 from stelmo.explore import clusters, contexts
 from stelmo.explore.index import Use
-from stelmo.explore.maps import squared_distances
-from stelmo.explore.mixing import units
+from stelmo.explore.mixing import squared_distances, units
 from stelmo.probes import coarse
 from stelmo.probes.run import evenly
 

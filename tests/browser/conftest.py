@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import tiny
-from browser.corpus import TEXT
+from browser.corpus import SENTENCES
 
 CHROMIUM = os.environ.get("STELMO_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 PATIENCE = 30_000  # milliseconds for an answer: a busy machine is slow, and no test is timed
@@ -30,7 +30,7 @@ def address(tmp_path_factory):
     from stelmo.store.runs import Mixes
 
     model = tiny.model()
-    uses = index.build(model, [line.split() for line in TEXT], tmp_path_factory.mktemp("index") / "uses")
+    uses = index.build(model, SENTENCES, tmp_path_factory.mktemp("index") / "uses")
     made = app(
         model, index=uses, tasks={"first": Mixes.model_validate(MIXES)}, name="tiny", credit="sentences about banks"
     )

@@ -148,7 +148,7 @@ def test_a_link_restores_the_view(bank, expect, places):
     use = bank.locator(".groups .line").first.get_attribute("data-use")
     bank.goto(f"/#meanings?word=bank&mix=0.2,0.3,0.5&gamma=0.5&mix2=mean&groups=2&use={use}")
     expect(bank.locator(".dot")).to_have_count(2 * BANKS)
-    expect(bank.locator("select")).to_have_value("2")
+    expect(bank.get_by_label("Number of groups")).to_have_value("2")
     assert float(slider(bank, "Share of layer 1").input_value()) == pytest.approx(0.3)
     assert float(slider(bank, "Gamma").input_value()) == pytest.approx(0.5)
     expect(bank.get_by_role("radio", name="Mean").nth(1)).to_be_checked()
@@ -253,3 +253,29 @@ def test_a_sample_is_counted_against_all_uses(page, expect):
     page.route("**/v1/map", many)
     page.goto("/#meanings?word=bank")
     expect(page.locator(".lede")).to_contain_text(f"{BANKS} of 24,310 uses of “bank”")
+
+
+def test_groups_say_what_the_model_expects_in_their_place(page, expect):
+    page.goto("/#meanings?word=bank&groups=2")
+    notes = page.locator(".group .instead")
+    expect(notes.nth(1)).to_contain_text("In its place the model expects: ")
+    expect(notes).to_have_count(2)
+    page.locator(".groups .line").first.click()
+    expect(page.get_by_label("Chosen use")).to_contain_text(notes.first.inner_text())
+
+
+def test_points_are_coloured_by_a_column_of_the_data(page, expect, serious):
+    page.goto("/#meanings?word=bank&groups=3")
+    expect(page.locator(".group")).to_have_count(3)
+    page.get_by_label("Colour by").select_option("topic")
+    expect(page.locator(".group h3 bdi")).to_have_text(["water", "money"])
+    expect(page.locator(".lede")).to_contain_text("coloured by topic")
+    expect(page.locator(".group .count")).to_have_text([f"{BANKS - 12} uses", "12 uses"])
+    assert "colour=topic" in page.url
+    colours = page.locator(".dot").evaluate_all("dots => dots.map(dot => dot.getAttribute('class').match(/c[0-9]/)[0])")
+    assert len(set(colours)) == 2
+    page.locator(".groups .line").last.click()
+    expect(page.get_by_label("Chosen use")).to_contain_text("topic money, 12 uses.")
+    assert serious(page) == []
+    page.get_by_label("Colour by").select_option("group")
+    expect(page.locator(".group")).to_have_count(3)

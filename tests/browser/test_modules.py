@@ -106,3 +106,18 @@ def test_a_group_keeps_its_colour_when_the_groups_change_their_numbers(called, p
 )
 def test_tokens_are_joined_as_people_write(called, tokens, text):
     assert called("sentence.js", "plain", tokens.split()) == text
+
+
+def test_uses_are_grouped_by_the_values_of_a_column(called):
+    values = [*"aabbbc", "", *(f"rare{n}" for n in range(9))]
+    answer = {
+        "uses": [{"id": n, "cluster": 0, "columns": {"tag": value}} for n, value in enumerate(values)],
+        "clusters": [],
+    }
+    found = called("colours.js", "byColumn", answer, "tag")
+    assert [(cluster["words"], cluster["size"]) for cluster in found["clusters"]] == [
+        (["b"], 3), (["a"], 2), (["c"], 1), (["no value"], 1), (["rare0"], 1), (["rare1"], 1), (["rare2"], 1),
+        (["6 other values"], 6),
+    ]  # fmt: skip
+    assert [use["cluster"] for use in found["uses"]] == [1, 1, 0, 0, 0, 2, 3, 4, 5, 6, 7, 7, 7, 7, 7, 7]
+    assert called("colours.js", "byColumn", answer, "other") == called("colours.js", "byColumn", answer, None) == answer

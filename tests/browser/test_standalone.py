@@ -4,18 +4,18 @@ import json
 
 import pytest
 import tiny
-from browser.corpus import BANKS, MARKUP, TEXT
+from browser.corpus import BANKS, MARKUP, SENTENCES
 
 from stelmo.explore import index, standalone
-
-SENTENCES = [line.split() for line in TEXT]
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved")
     found = index.build(tiny.model(), SENTENCES, folder / "uses")
-    standalone.page(found, ["bank", "River"], name="tiny", credit="sentences about banks").save(folder / "page.html")
+    standalone.page(found, ["bank", "River"], model=tiny.model(), name="tiny", credit="sentences about banks").save(
+        folder / "page.html"
+    )
     return folder / "page.html"
 
 
@@ -105,3 +105,11 @@ def test_axe_finds_nothing_serious_in_a_saved_page(tab, saved, expect, serious):
     tab.locator(".groups .line").first.click()
     expect(tab.get_by_label("Chosen use")).to_be_visible()
     assert serious(tab) == []
+
+
+def test_its_points_can_be_coloured_by_a_column_of_the_data(tab, saved, expect):
+    tab.goto(f"{saved.as_uri()}#meanings?word=bank&colour=topic")
+    expect(tab.locator(".dot")).to_have_count(BANKS)
+    expect(tab.locator(".group h3 bdi")).to_have_text(["water", "money"])
+    tab.get_by_label("Colour by").select_option("group")
+    expect(tab.locator(".lede")).not_to_contain_text("coloured by")

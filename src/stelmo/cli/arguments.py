@@ -35,12 +35,18 @@ class Inputs:
     """Sentences of all inputs in order; `fraction` is the share of the files that has been read."""
 
     def __init__(
-        self, inputs: Sequence[str], format: str | None, column: int, language: str, contractions: str
+        self,
+        inputs: Sequence[str],
+        format: str | None,
+        column: int,
+        language: str,
+        contractions: str,
+        keep: Sequence[str] = (),
     ) -> None:
         if format is not None:
             choose("--from", format, FORMATS)
         self._inputs = list(inputs) or [_standard_input()]
-        self._format, self._column = format, column
+        self._format, self._column, self._keep = format, column, keep
         self._tokenizer = partial(sentences.tokenize, language=language, contractions=contractions)
         self._reader: LineReader | None = None
         self._finished = 0
@@ -66,16 +72,24 @@ class Inputs:
         if self._format is None and chosen == "text" and name != STDIN:
             screen.note(f"{name} is read as raw text; use --from tokens for one tokenised sentence per line")
         with LineReader(name) as self._reader:
-            yield from formats.read(self._reader, name, chosen, tokenizer=self._tokenizer, column=self._column)
+            yield from formats.read(
+                self._reader, name, chosen, tokenizer=self._tokenizer, column=self._column, keep=self._keep
+            )
 
     def _table(self, name: str) -> Iterator[Sentence]:
+        self._refuse_columns("parquet")
         from stelmo.store import containers  # imported here, because `--help` does not need numpy
 
         for row, value in containers.text_values(Path(name)):
             for tokens in formats.of_value(value, f"{name}:{row}", self._tokenizer):
                 yield Sentence(tokens, name, row)
 
+    def _refuse_columns(self, kind: str) -> None:
+        if self._keep:
+            raise ConfigError(f"--keep {self._keep[0]}: {kind} has no such column; give conllu, columns or jsonl")
+
     def _argument(self, text: str) -> Iterator[Sentence]:
+        self._refuse_columns("a sentence")
         split = [text.split()] if self._format == "tokens" else self._tokenizer(text)
         for tokens in split:
             yield Sentence(tokens, "argument", 1)

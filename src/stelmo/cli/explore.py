@@ -78,12 +78,12 @@ def _old_spelling(folder: Path | None, corpus: list[str] | None, to: Path | None
 
 def _show(name: str | None, folder: Path | None, tasks: Sequence[Path], port: int, open_browser: bool) -> None:
     try:
-        from stelmo.serve import page
+        from stelmo.serve import service
     except ImportError as problem:
         raise ConfigError(f"the page requires {problem.name}: pip install 'stelmo[explore]'") from None
     model = loaded(name)
     found = opened(folder, model)
-    page.run(
+    service.run_page(
         found,
         model,
         tasks,
@@ -96,16 +96,15 @@ def _show(name: str | None, folder: Path | None, tasks: Sequence[Path], port: in
 
 
 def _export(name: str | None, folder: Path | None, file: Path, words: str | None, overwrite: bool) -> None:
-    from stelmo.explore import contexts, standalone, suggestions  # here, because `--help` needs no torch
+    from stelmo.explore import standalone, suggestions  # here, because `--help` needs no torch
     from stelmo.store import atomic
 
     atomic.refuse_existing(file, overwrite)
     model = loaded(name)
     index = opened(folder, model)
     asked = [word.strip() for word in (words or "").split(",") if word.strip()]
-    chosen = asked or suggestions.separating(index, WORDS)
-    around = contexts.of_model(model)
-    made = standalone.page(index, chosen, around=around, name=_label(name), credit=_credit(folder))
+    chosen = asked or suggestions.suggested(index, WORDS)
+    made = standalone.page(index, chosen, model=model, name=_label(name), credit=_credit(folder))
     made.save(file, overwrite)
     typer.echo(f"{file}: the maps of {', '.join(chosen)}; open it in a browser")
 
@@ -115,6 +114,10 @@ def _label(name: str | None) -> str:
 
 
 def _credit(folder: Path | None) -> str:
-    from stelmo.explore import bundled
+    from stelmo.explore import index
 
-    return "" if folder is not None else bundled.CREDIT
+    return "" if folder is not None else index.BUNDLED_CREDIT
+
+
+def _print_address(address: str) -> None:
+    typer.echo(f"{address}   (stop with Ctrl-C)")

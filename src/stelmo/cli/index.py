@@ -30,13 +30,20 @@ def index(
     column: Column = 0,
     language: Language = "en",
     contractions: Contractions = "ptb",
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column to colour the page by: upos … of CoNLL-U, 3 or pos=3 of columns, a key of jsonl; repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Index the uses of every word in a corpus, for `stelmo explore`, `neighbours` and `serve`.
 
     Run again, or with more text, it computes only what is missing.
     """
     only = None if words is None else _read_words(words)
-    found = Inputs(corpus, format, column, language, contractions)
+    found = Inputs(corpus, format, column, language, contractions, keep or ())
     build(loaded(model), found, to, only, per_word)
 
 
@@ -45,8 +52,7 @@ def build(model: "Model", found: Inputs, to: Path, words: list[str] | None, per_
 
     is_new = not to.exists()
     with screen.progress("indexing", found.fraction) as advance:
-        tokens = (sentence.tokens for sentence in found)
-        made = index.build(model, tokens, to, words=words, per_word=per_word, advance=advance)
+        made = index.build(model, found, to, words=words, per_word=per_word, advance=advance)
     if not len(made):
         if is_new:
             index.discard(to)
@@ -56,13 +62,13 @@ def build(model: "Model", found: Inputs, to: Path, words: list[str] | None, per_
 
 def opened(folder: Path | None, model: "Model") -> "Index":
     """The index in the folder; None: the one bundled with stelmo, computed at first use and kept in the cache."""
-    from stelmo.explore import bundled, index
+    from stelmo.explore import index
 
     if folder is not None:
         found = index.open(folder)
         index.refuse_other_model(found, model)
         return found
-    total, done = sum(map(len, bundled.sentences())), 0
+    total, done = sum(map(len, index.bundled_sentences())), 0
 
     with screen.progress("indexing bundled text", lambda: done / total) as advance:
 
@@ -71,7 +77,7 @@ def opened(folder: Path | None, model: "Model") -> "Index":
             done += tokens
             advance(tokens)
 
-        return bundled.open_bundled(model, advance=count)
+        return index.open_bundled(model, advance=count)
 
 
 def _read_words(path: Path) -> list[str]:

@@ -76,12 +76,12 @@ def _layers(asked: str, depth: int) -> list[Layer]:
 
 
 def _static(model: "Model", path: Path | None, word: str, count: int) -> list[tuple[str, float]]:
-    from stelmo.explore import static
+    from stelmo.explore import search
 
     if path is None and model.vocabulary is None:
         screen.note("the model has no vocabulary, so it has no static neighbours; give --vectors FILE")
         return []
-    source = static.of_model(model) if path is None else static.of_file(path)
+    source = search.static_of_model(model) if path is None else search.static_of_file(path)
     found = source.neighbours(word, count)
     if not found:
         screen.note(f"{path} has no vector for {word!r}")

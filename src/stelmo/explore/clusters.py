@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from stelmo.errors import ConfigError
 from stelmo.explore.index import Use, is_word
-from stelmo.explore.maps import squared_distances
-from stelmo.explore.mixing import units
+from stelmo.explore.mixing import squared_distances, units
 
 Array = NDArray[Any]
 Groups = NDArray[np.int64]
@@ -60,14 +59,14 @@ def clusters(vectors_ND: Array, k: int | None = None, seed: int = 0) -> Groups:
     if k is not None and k < 1:
         raise ConfigError(f"clusters: {k} groups; expected at least 1, or None to estimate the number")
     rng = np.random.default_rng(seed)
-    axes_NA = _axes(units(np.asarray(vectors_ND, np.float32)))
+    axes_NA = axes(units(np.asarray(vectors_ND, np.float32)))
     count = _number_of_groups(axes_NA, rng) if k is None else min(k, len(np.unique(axes_NA, axis=0)))
     if count < 2:
         return np.zeros(len(axes_NA), np.int64)
     return _largest_first(kmeans(axes_NA, count, rng))
 
 
-def _axes(units_ND: Array) -> Array:
+def axes(units_ND: Array) -> Array:
     """(N, A): the uses along the directions of greatest variance; no columns if they are all equal."""
     if not len(units_ND):
         return units_ND

@@ -1,10 +1,12 @@
 """A corpus → an index of word uses: where each word occurs, and its layers. Knows no file format.
 
-N uses, L layers (L+1 with layer 0), T tokens, D width.
+N uses, L layers (L+1 with layer 0), T tokens, D width. The index of the text that comes with the package is computed at
+first use.
 """
 
+import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,18 +18,25 @@ from stelmo.config import choose
 from stelmo.embed.model import Model, Sentences
 from stelmo.engine import planning
 from stelmo.engine.inputs import checked
-from stelmo.errors import ConfigError, DataError
+from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.explore.mixing import Mix, Vectors, mixed
 from stelmo.jobs.run import Advance
 from stelmo.settings import STATES, StatePolicy
 from stelmo.store import uses as store
+from stelmo.store.atomic import reason
 from stelmo.store.uses import Manifest, Sentence, UseFolder
+from stelmo.text import formats
+from stelmo.text.files import LineReader
 
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
+Columns = Sequence[tuple[str, Sequence[str]]]  # names of columns, each with the values of a sentence's tokens
 
 BLOCK_TOKENS = 8192  # finished work is saved after each block
 HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # they change the last bits at most
+BUNDLED_TEXT = Path(__file__).parents[1] / "bundled" / "uses" / "sentences.tok.xz"
+BUNDLED_CREDIT = "sentences of the English Wikipedia (CC BY-SA 3.0)"
+BUNDLED_PER_WORD = 200  # uses of a word: enough for any map, and "the" does not fill half of the disk
 
 
 class Use(NamedTuple):
@@ -95,6 +104,16 @@ class Index:
         tokens = self._folder.sentences[int(self._folder.sentence_N[id])]
         return Use(int(id), tokens, int(self._folder.position_N[id]))
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the data that the index keeps."""
+        return tuple(self._folder.columns)
+
+    def values(self, ids: Sequence[int] | Ids, column: str) -> list[str]:
+        """What a column says about each use; empty for a use of a sentence without that column."""
+        found = self._folder.columns.get(column, {})
+        return [found.get(int(id), "") for id in ids]
+
     def layers(self, ids: Sequence[int] | Ids) -> NDArray[np.float32]:
         """(N, L+1, D), one row per id."""
         self._refuse_unknown(ids)
@@ -138,7 +157,7 @@ def open(folder: str | Path) -> Index:
 
 def build(
     model: Model,
-    sentences: Sentences,
+    sentences: Sentences | Iterable[formats.Sentence],
     folder: str | Path,
     *,
     words: Collection[str] | None = None,
@@ -148,8 +167,9 @@ def build(
 ) -> Index:
     """Index the words of the sentences: uses that the folder lacks are computed and added.
 
-    `words` restricts the index to these words; by default all tokens with a letter are indexed. `per_word` limits the
-    uses of a word to the first ones. A folder belongs to one model and its settings. Finished blocks survive an
+    Sentences are lists of tokens, or those of `formats.read`, whose columns (such as parts of speech) are kept. `words`
+    restricts the index to these words; by default all tokens with a letter are indexed. `per_word` limits the uses of a
+    word to the first ones. A folder belongs to one model and its settings. Finished blocks survive an
     interruption: the same call resumes. `advance` is called with the number of tokens of each finished block. If the
     work ends with an error before the first block is finished, no new folder is left behind.
     """
@@ -166,7 +186,7 @@ def build(
 
 def _build(
     model: Model,
-    sentences: Sentences,
+    sentences: Sentences | Iterable[formats.Sentence],
     path: Path,
     words: Collection[str] | None,
     per_word: int | None,
@@ -176,12 +196,18 @@ def _build(
     store.prepare(path, _manifest(model))
     with store.writing(path) as writer:
         choice = _Choice(writer.found, words, per_word)
-        for block in planning.by_tokens(sentences, block_tokens, len):
-            chosen = [sentence for sentence in map(choice.of, checked(block)) if sentence.positions]
+        pairs = ((one.tokens, one.columns) if isinstance(one, formats.Sentence) else (one, ()) for one in sentences)
+        for block in planning.by_tokens(pairs, block_tokens, lambda pair: len(pair[0])):
+            tokens, columns = checked([words for words, _ in block]), [named for _, named in block]
+            chosen = [sentence for sentence in map(choice.of, tokens, columns) if sentence.positions]
             if chosen:
                 writer.add(chosen, _layers(model, chosen))
-            advance(sum(map(len, block)))
-    return open(path)
+            advance(sum(map(len, tokens)))
+    from stelmo.explore import suggestions  # here, because it reads an index
+
+    found = open(path)
+    suggestions.keep(found, model)
+    return found
 
 
 def discard(folder: str | Path) -> None:
@@ -229,12 +255,13 @@ class _Choice:
         for _, sentence, position in index._places():
             self._there.setdefault(found.sentences[sentence], set()).add(position)
 
-    def of(self, tokens: Sequence[str]) -> Sentence:
+    def of(self, tokens: Sequence[str], columns: Columns = ()) -> Sentence:
         """The positions to add; they are counted as added."""
         there = self._there.setdefault(tuple(tokens), set())
         added = [position for position, token in enumerate(tokens) if position not in there and self._takes(token)]
         there.update(added)
-        return Sentence(tuple(tokens), tuple(added))
+        kept = tuple((name, [values[position] for position in added]) for name, values in columns)
+        return Sentence(tuple(tokens), tuple(added), kept)
 
     def _takes(self, token: str) -> bool:
         word = token.lower()
@@ -267,3 +294,25 @@ def _layers(model: Model, sentences: Sequence[Sentence]) -> Array:
         for sentence, layers_LTD in zip(sentences, computed, strict=True)
     ]
     return np.concatenate(chosen)
+
+
+def open_bundled(model: Model, cache: Path | None = None, advance: Advance = lambda tokens: None) -> Index:
+    """The index of the bundled text by this model. Whatever the cache folder lacks is computed first."""
+    folder = (cache or cache_folder()) / f"uses-{model.saved().fingerprint()[:16]}-{model.settings.state}"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise OutputError(f"{folder.parent}: {reason(problem)}; set XDG_CACHE_HOME to another cache folder") from None
+    return build(model, bundled_sentences(), folder, per_word=BUNDLED_PER_WORD, advance=advance)
+
+
+def bundled_sentences() -> Iterator[list[str]]:
+    """The bundled sentences; each contains at least one ambiguous word."""
+    with LineReader(BUNDLED_TEXT) as reader:
+        for _, line in reader:
+            yield line.split()
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for stelmo (XDG Base Directory)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stelmo"

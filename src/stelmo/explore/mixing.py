@@ -1,4 +1,7 @@
-"""Layers of word uses → one vector each. Knows no model and no files.   N uses, L layers, D width."""
+"""Layers of word uses → one vector each; lengths and distances of vectors. Knows no model and no files.
+
+N uses, L layers, D width.
+"""
 
 import math
 from collections.abc import Sequence
@@ -56,3 +59,9 @@ def units(vectors_ND: Array) -> Vectors:
     units_ND: Vectors = np.zeros_like(vectors_ND, np.float32)
     np.divide(vectors_ND, lengths_N1, out=units_ND, where=lengths_N1 > 0)
     return units_ND
+
+
+def squared_distances(points_ND: Array) -> Array:
+    squares_N = (points_ND**2).sum(1)
+    squares_NN: Array = np.maximum(0, squares_N[:, None] + squares_N - 2 * points_ND @ points_ND.T)
+    return squares_NN

@@ -1,21 +1,29 @@
-"""A vector, or a word in its sentence → the nearest uses in an index, by cosine.   N uses, D width."""
+"""A vector, or a word in its sentence → the nearest uses in an index, by cosine; a word → its static neighbours.
 
-from collections.abc import Sequence
+N uses, V words, D width.
+"""
+
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from stelmo.embed.model import Model
-from stelmo.errors import DataError
-from stelmo.explore.index import Ids, Index, Use
+from stelmo.errors import ConfigError, DataError
+from stelmo.explore.index import Ids, Index, Use, is_word
 from stelmo.explore.mixing import Array, Mix, Vectors, mixed, of_layer, units
 from stelmo.settings import Layer
+from stelmo.store import static
+from stelmo.store.static import StaticVectors
 
 BLOCK_USES = 8192  # uses mixed at once
 FAISS_FROM = 100_000  # uses; from here on faiss, if installed, keeps the mixed vectors in memory
 SPARE = 16  # extra candidates: faiss and numpy may order nearly equal uses differently
+MODEL_WORDS = 20_000  # the first words of the vocabulary are the most frequent
 
 
 class Hit(NamedTuple):
@@ -100,3 +108,40 @@ def _flat(index: Index, mix: Mix) -> Any:
     for first in range(0, len(index), BLOCK_USES):
         flat.add(units(index.mixed(index.ids[first : first + BLOCK_USES], mix)))
     return flat
+
+
+class Static:
+    """One vector per word, the same in every context."""
+
+    def __init__(self, vectors: StaticVectors, vector_of: Callable[[str], Array | None]) -> None:
+        self._words, self._vector_of = vectors.words, vector_of
+        self._units_VD = units(vectors.vectors_VD)
+
+    def neighbours(self, word: str, k: int) -> list[tuple[str, float]]:
+        """The k most similar words with their cosines, best first; empty for a word without a vector."""
+        vector_D = self._vector_of(word)
+        if vector_D is None:
+            return []
+        similarities_V = self._units_VD @ units(vector_D)
+        best = (int(row) for row in np.argsort(-similarities_V, kind="stable"))
+        others = (row for row in best if self._words[row] != word)
+        return [(self._words[row], float(similarities_V[row])) for row in islice(others, k)]
+
+
+def static_of_model(model: Model) -> Static:
+    """Layer 0, which depends on a word's characters only, for the words of the model's vocabulary."""
+    if model.vocabulary is None:
+        raise ConfigError("the model has no vocabulary, so it has no static neighbours; give a file of word vectors")
+    words = list(islice(filter(is_word, model.vocabulary), MODEL_WORDS))
+    return Static(StaticVectors(words, model.token_vectors(words)), lambda word: model.token_vectors([word])[0])
+
+
+def static_of_file(path: str | Path) -> Static:
+    """A file of static vectors, such as GloVe or word2vec."""
+    vectors = static.read(path)
+
+    def vector_of(word: str) -> Array | None:
+        row = vectors.row(word)
+        return None if row is None else vectors.vectors_VD[row]
+
+    return Static(vectors, vector_of)

@@ -19,9 +19,9 @@ from stelmo.errors import DataError
 from stelmo.explore import contexts, suggestions
 from stelmo.explore import index as indices
 from stelmo.explore.contexts import Contexts
-from stelmo.explore.index import Index
+from stelmo.explore.index import Index, Use
+from stelmo.explore.maps import WordMap, word_map
 from stelmo.explore.mixing import of_layer
-from stelmo.explore.word_map import word_map
 from stelmo.settings import Layer
 from stelmo.store import atomic
 from stelmo.text import sentences as text
@@ -56,19 +56,22 @@ def page(
     index: Index,
     words: Iterable[str],
     *,
-    around: Contexts | None = None,
+    model: Model | None = None,
     name: str = "english",
     credit: str = "",
     limit: int = LIMIT,
 ) -> Page:
-    """The maps of some words: every layer and the mean of all. `credit` says whose text it is."""
+    """The maps of some words: every layer and the mean of all. `credit` says whose text it is.
+
+    With the `model` of the index, uses are grouped by the words around them and groups have substitutes as labels.
+    """
     wanted = list(dict.fromkeys(word.lower() for word in words))
     if not wanted:
         raise DataError("no words to show; name at least one word of the index")
     for word in wanted:
         if word not in index.words:
             raise DataError(f"{index.folder}: no use of {word!r:.60}{_similar(index, word)}")
-    model = {
+    description = {
         "name": name,
         "layers": index.depth,
         "width": index.width,
@@ -76,7 +79,9 @@ def page(
         "credit": credit,
         "map_methods": ["pca"],
     }
-    return Page(_document({"model": model, "words": {word: _word(index, word, around, limit) for word in wanted}}))
+    around = None if model is None else contexts.of_model(model)
+    maps = {word: _word(index, word, model, around, limit) for word in wanted}
+    return Page(_document({"model": description, "words": maps}))
 
 
 def show(
@@ -94,7 +99,7 @@ def show(
         index = indices.build(model, tokenised, Path(folder) / "uses", words=[word])
         if not len(index):
             raise DataError(f"the sentences do not contain {word!r:.60}; give a word as it appears after tokenising")
-        return page(index, [word], around=contexts.of_model(model), name=name, credit=credit, limit=limit)
+        return page(index, [word], model=model, name=name, credit=credit, limit=limit)
 
 
 def _similar(index: Index, word: str) -> str:
@@ -102,7 +107,7 @@ def _similar(index: Index, word: str) -> str:
     return f"; did you mean {', '.join(known)}?" if known else "; choose words that the text contains"
 
 
-def _word(index: Index, word: str, around: Contexts | None, limit: int) -> dict[str, Any]:
+def _word(index: Index, word: str, model: Model | None, around: Contexts | None, limit: int) -> dict[str, Any]:
     """What the page shows of a word; without the words around them, each layer groups the uses by itself."""
     layers: list[Layer] = [*range(index.depth), "mean"]
     found = {
@@ -110,9 +115,23 @@ def _word(index: Index, word: str, around: Contexts | None, limit: int) -> dict[
         for layer in layers
     }
     first = next(iter(found.values()))
+    instead: dict[bytes, list[list[str]]] = {}  # by the groups, which are the same on all layers if `around` is given
+    for made in found.values():
+        if made.groups_N.tobytes() not in instead:
+            groups = _grouped(made)
+            substitutes = contexts.substitutes(model, groups) if model else [[] for _ in groups]
+            instead[made.groups_N.tobytes()] = substitutes
     return {
         "total": first.total,
-        "uses": [{"id": use.id, "tokens": use.tokens, "position": use.position} for use in first.uses],
+        "uses": [
+            {
+                "id": use.id,
+                "tokens": use.tokens,
+                "position": use.position,
+                "columns": {name: values[place] for name, values in first.columns.items()},
+            }
+            for place, use in enumerate(first.uses)
+        ],
         "maps": {
             layer: {
                 "points": made.maps[0].points_N2.round(4).tolist(),
@@ -120,13 +139,23 @@ def _word(index: Index, word: str, around: Contexts | None, limit: int) -> dict[
                 "near": [[(use, round(cosine, 2)) for use, cosine in near] for near in made.maps[0].near],
                 "groups": made.groups_N.tolist(),
                 "clusters": [
-                    {"size": int((made.groups_N == group).sum()), "words": words, "examples": examples}
-                    for group, (words, examples) in enumerate(zip(made.labels, made.examples, strict=True))
+                    {"size": len(uses), "words": words, "substitutes": substitutes, "examples": examples}
+                    for uses, words, substitutes, examples in zip(
+                        _grouped(made), made.labels, instead[made.groups_N.tobytes()], made.examples, strict=True
+                    )
                 ],
             }
             for layer, made in found.items()
         },
     }
+
+
+def _grouped(made: WordMap) -> list[list[Use]]:
+    """The uses of each group."""
+    groups: list[list[Use]] = [[] for _ in made.labels]
+    for use, group in zip(made.uses, made.groups_N.tolist(), strict=True):
+        groups[group].append(use)
+    return groups
 
 
 def _document(data: dict[str, Any]) -> str:

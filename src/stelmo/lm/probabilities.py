@@ -157,6 +157,24 @@ def candidates(
     return [results[position] for position in range(len(found))]
 
 
+@torch.inference_mode()
+def predicting_at(
+    model: LanguageModel, sentences: Sentences, positions: Sequence[int], state: StatePolicy | None = None
+) -> Array:
+    """(N, P): for each sentence the vector that predicts the word at its position from the words around it.
+
+    It is the mean of both directions: its products with the softmax's rows, plus the bias, are the mean log-
+    probabilities of both, less a number that is the same for all words. The word at the position itself is ignored.
+    """
+    found = checked(sentences)
+    predicting_NP = np.empty((len(found), model.softmax.weight.shape[1]), np.float32)
+    for batch, ahead, behind in _predicting(model, found, state):
+        for number, ahead_TP, behind_TP in zip(batch, ahead, behind, strict=True):
+            position = positions[number]
+            predicting_NP[number] = ((ahead_TP[position] + behind_TP[position + 1]) / 2).float().cpu().numpy()
+    return predicting_NP
+
+
 def vocabulary_of(model: LanguageModel, softmax: Softmax) -> Vocabulary:
     """The words of the softmax's rows."""
     if model.vocabulary is None:

@@ -1,4 +1,4 @@
-"""A model, limits, an index, tasks → the ASGI application. Knows no socket and no command line."""
+"""A model, limits, an index, tasks → the ASGI application and its OpenAPI description. Knows no socket."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import FileResponse, PlainTextResponse
@@ -15,16 +16,18 @@ from stelmo import __version__
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
 from stelmo.explore.index import Index, refuse_other_model
-from stelmo.serve import bodies, gate, index_routes, openai_routes, openapi, problems, text_routes
-from stelmo.serve.arrays import LENGTHS
+from stelmo.serve import answers, bodies, gate, index_routes, openai_routes, text_routes
+from stelmo.serve.answers import LENGTHS
+from stelmo.serve.bodies import Problem
 from stelmo.serve.context import Context, Here
-from stelmo.serve.metrics import CONTENT_TYPE
+from stelmo.serve.gate import METRICS_TYPE
 from stelmo.settings import ServeSettings
 from stelmo.store.runs import Mixes
 
 SITE = Path(__file__).parent / "site"
 router = APIRouter()
 ROUTERS = (router, text_routes.router, index_routes.router, openai_routes.router)
+Schema = dict[str, Any]
 
 
 def app(
@@ -57,7 +60,7 @@ def app(
         lifespan=_lifespan,
     )
     made.state.context = context
-    problems.attach(made, _methods)
+    answers.attach(made, _methods)
     for routes in ROUTERS:
         made.include_router(routes)
     made.mount("/site", StaticFiles(directory=SITE))
@@ -81,7 +84,7 @@ def _describe(made: FastAPI, context: Context, secured: bool) -> None:
     def describe() -> dict[str, Any]:
         if not described:
             config = context.model.config
-            described.update(openapi.describe(made, context.settings, config.depth, config.width, secured))
+            described.update(description(made, context.settings, config.depth, config.width, secured))
         return described
 
     made.openapi = describe  # type: ignore[method-assign]
@@ -154,4 +157,76 @@ async def health() -> bodies.Health:
 async def metrics(here: Here) -> PlainTextResponse:
     """Counts of requests and batches, for Prometheus."""
     _ = here.batcher  # the queue is among the figures
-    return PlainTextResponse(here.metrics.text(), media_type=CONTENT_TYPE)
+    return PlainTextResponse(here.metrics.text(), media_type=METRICS_TYPE)
+
+
+def description(app: Any, settings: ServeSettings, depth: int, width: int, secured: bool) -> Schema:
+    """FastAPI's description with what depends on this server: limits, layers, and whether a token is required."""
+    schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    parts = schema["components"]["schemas"]
+    problem = Problem.model_json_schema()
+    parts["Problem"] = problem
+    for unused in ("HTTPValidationError", "ValidationError"):
+        parts.pop(unused, None)
+    for name, part in parts.items():
+        if name.endswith("Request") or name == "Mix":
+            for field, property in part["properties"].items():
+                _bound(name, field, property, settings, depth, width)
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            _finish(path, operation, settings, secured)
+    if secured:
+        schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    return schema
+
+
+def _bound(body: str, field: str, property: Schema, settings: ServeSettings, depth: int, width: int) -> None:
+    """Put the limits into one field of a request's body."""
+    tokens = {"maxItems": settings.sentence_tokens}
+    for part in _variants(property):
+        if part.get("type") == "integer":
+            if field in ("layer", "mixes"):
+                part["maximum"] = depth - 1
+            elif field == "k":
+                part["maximum"] = settings.answers
+            elif field == "position":
+                part["maximum"] = settings.sentence_tokens - 1
+            elif field == "dimensions":
+                part["minimum"] = part["maximum"] = width
+    if field in ("tokens", "first", "second"):
+        property.update(tokens)
+        property["items"]["maxLength"] = settings.token_characters
+    elif field == "sentences":
+        array = next(part for part in _variants(property) if part.get("type") == "array")
+        array["maxItems"] = settings.sentences
+        array["items"].update(tokens)
+        array["items"]["items"]["maxLength"] = settings.token_characters
+    elif field in ("input", "inputs"):
+        for part in _variants(property):
+            if part.get("type") == "array" and part is not property:
+                part.setdefault("maxItems", settings.sentences)
+    elif body == "Mix" and field == "weights":
+        property["minItems"] = property["maxItems"] = depth
+
+
+def _variants(property: Schema) -> list[Schema]:
+    """The schema itself, its alternatives, and the items of an array."""
+    found = [property]
+    for part in (*property.get("anyOf", ()), *property.get("oneOf", ())):
+        found += _variants(part)
+    if isinstance(property.get("items"), dict):
+        found += _variants(property["items"])
+    return found
+
+
+def _finish(path: str, operation: Schema, settings: ServeSettings, secured: bool) -> None:
+    for parameter in operation.get("parameters", ()):
+        if parameter["name"] == "limit":
+            parameter["schema"]["maximum"] = settings.answers
+    answers = operation["responses"]
+    if answers.get("422", {}).get("content", {}).get("application/json"):  # FastAPI's own, of routes without limits
+        del answers["422"]
+    if secured and path not in gate.Token.OPEN:
+        operation["security"] = [{"token": []}]
+    elif not secured:
+        answers.pop("401", None)

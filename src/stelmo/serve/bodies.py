@@ -45,6 +45,7 @@ Number = Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)]
 Tokens = Annotated[list[Text], Field(min_length=1)]
 Position = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
+UseId = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
 Method = Literal["pca", "tsne", "umap"]
 
 BANK = ["We", "sat", "on", "the", "bank", "of", "the", "river", "."]
@@ -284,6 +285,7 @@ class MapUse(Body):
     tokens: list[str]
     position: int
     cluster: int
+    columns: dict[str, str] = Field({}, description="what the columns of the indexed data say about the use")
 
 
 Near = list[tuple[int, float]]
@@ -325,6 +327,19 @@ class MapAnswer(Body):
     maps: list[FlatMap]
     clusters: list[Cluster]
     method: Method
+
+
+class SubstitutesRequest(Body):
+    model_config = example({"groups": [[0, 1], [2]], "k": 3})
+    groups: list[Annotated[list[UseId], Field(min_length=1)]] = Field(
+        min_length=1, max_length=20, description="ids of uses in each group, as in the answer of /v1/map"
+    )
+    k: Count = 3
+
+
+class SubstitutesAnswer(Body):
+    model_config = example({"groups": [["shore", "edge", "coast"], ["company", "office", "fund"]]})
+    groups: list[list[str]]
 
 
 class JobAnswer(Body):

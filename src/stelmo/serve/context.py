@@ -1,10 +1,8 @@
 """What every route needs: the model behind its queue, the limits, the index, the tasks. Knows no route."""
 
 import asyncio
-import re
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -18,18 +16,18 @@ from starlette.exceptions import HTTPException
 from stelmo.config import choose
 from stelmo.embed.model import Model
 from stelmo.errors import DataError
-from stelmo.explore import contexts, mixing, static, suggestions
+from stelmo.explore import contexts, mixing, search, suggestions
 from stelmo.explore.contexts import Contexts
 from stelmo.explore.index import Index
 from stelmo.explore.mixing import Mix
-from stelmo.explore.static import Static
+from stelmo.explore.search import Static
 from stelmo.serve import bodies
-from stelmo.serve.batching import Batcher
-from stelmo.serve.jobs import Jobs
-from stelmo.serve.metrics import Metrics
+from stelmo.serve.gate import Metrics
+from stelmo.serve.queues import Batcher, Jobs
 from stelmo.settings import Layer, ServeSettings
 from stelmo.store.runs import Mixes
 from stelmo.text import sentences as text
+from stelmo.text import tokens
 
 Array = NDArray[Any]
 P = ParamSpec("P")
@@ -37,11 +35,7 @@ R = TypeVar("R")
 # Threads that compute at once. They share the interpreter with the event loop: with more of them, the event loop would
 # wait longer for its turn, and so would /health.
 THREADS = 3
-# Characters tokenised at once. `sentencex` holds the interpreter during a call, and on some texts its time grows with
-# the square of their length: up to 30 ms for this many characters, but several seconds for 90,000.
-PIECE = 8000
 SUGGESTED = 10  # words that the page offers
-_CUTS = (re.compile(r"\n[ \t\r]*\n"), re.compile(r"[.!?…][\"'”’)\]]*\s+(?=\S)"), re.compile(r"\s"))
 
 
 @dataclass
@@ -87,7 +81,7 @@ class Context:
     @cached_property
     def static(self) -> Static | None:
         """Vectors without context; None for a model without a vocabulary."""
-        return None if self.model.vocabulary is None else static.of_model(self.model)
+        return None if self.model.vocabulary is None else search.static_of_model(self.model)
 
     @cached_property
     def contexts(self) -> Contexts | None:
@@ -97,7 +91,7 @@ class Context:
     @cached_property
     def suggested(self) -> list[str]:
         """Words of the index to begin with."""
-        return suggestions.separating(self.uses(), SUGGESTED)
+        return suggestions.suggested(self.uses(), SUGGESTED, self.contexts)
 
     @property
     def depth(self) -> int:
@@ -126,7 +120,7 @@ class Context:
     async def tokenize(self, texts: Sequence[str], most: int | None = None) -> list[list[list[str]]]:
         """The sentences of each text. More than `most` tokens in all are refused as soon as they are found.
 
-        Tokenising happens piece by piece in a thread, which stops after a piece when the request has timed out.
+        Tokenising happens sentence by sentence in a thread, which stops when the request has timed out.
         """
         abandoned = threading.Event()
         try:
@@ -162,31 +156,16 @@ class Context:
 
 def _tokenize(texts: Sequence[str], most: int | None, abandoned: threading.Event) -> list[list[list[str]]]:
     found: list[list[list[str]]] = [[] for _ in texts]
-    tokens = 0
-    for number, piece in ((number, piece) for number, raw in enumerate(texts) for piece in _pieces(raw)):
-        if abandoned.is_set():
-            break
-        sentences = text.tokenize(piece)
-        found[number] += sentences
-        tokens += sum(map(len, sentences))
-        if most is not None and tokens > most:
-            raise DataError(f"more than {most:,} tokens; this server accepts at most {most:,}")
+    count = 0
+    for sentences, raw in zip(found, texts, strict=True):
+        for start, end in text.split(raw):
+            if abandoned.is_set():
+                return found
+            sentences.append([token.text for token in tokens.tokenize(raw[start:end])])
+            count += len(sentences[-1])
+            if most is not None and count > most:
+                raise DataError(f"more than {most:,} tokens; this server accepts at most {most:,}")
     return found
-
-
-def _pieces(raw: str) -> Iterator[str]:
-    """Pieces of at most PIECE characters, cut at a blank line, which changes no sentence.
-
-    A longer paragraph is cut at the end of a sentence by its punctuation, or else at white space, or else anywhere.
-    """
-    start = 0
-    while len(raw) - start > PIECE:
-        window = raw[start : start + PIECE]
-        ends = (deque(pattern.finditer(window), maxlen=1) for pattern in _CUTS)
-        end = next((found[0].end() for found in ends if found), PIECE)
-        yield raw[start : start + end]
-        start += end
-    yield raw[start:]
 
 
 def _within(what: str, found: int, most: int) -> None:

@@ -1,7 +1,7 @@
-"""The middleware between the network and the routes: log, headers, host, token and limits. Knows no route's body.
+"""The middleware between the network and the routes: log, counts, headers, host, token, limits. Knows no route's body.
 
 Each is an ASGI application around another. Outermost first: `Observed`, `Head`, `Headers`, `Host`, (CORS), `Token`,
-`Limits`.
+`Limits`. `Metrics` turns counts of requests and batches into Prometheus text.
 """
 
 import asyncio
@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Literal
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.datastructures import Headers as RequestHeaders
 from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from stelmo.serve import problems
-from stelmo.serve.metrics import Metrics
+from stelmo.serve import answers
+from stelmo.serve.queues import Batch
 from stelmo.settings import ServeSettings
 
 PAGE_POLICY = "; ".join(
@@ -46,11 +47,46 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_BRACKETS, MOST_COLONS = 100_000, 50_000  # in the body of a request, text included
 LogFormat = Literal["text", "json"]
 access_log = logging.getLogger("stelmo.access")
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds of a request
 
 
 def uses_the_model(path: str) -> bool:
     """Whether requests to the path count against the limits; health, metrics and files must always answer."""
     return path.startswith("/v1/") or path == "/embed"
+
+
+class Metrics:
+    """Requests by route and status, their duration, and the batches of the model."""
+
+    def __init__(self) -> None:
+        self._registry = registry = CollectorRegistry()  # one per application, not the process-wide default
+        self._requests = Counter("stelmo_requests", "Requests answered.", ("route", "status"), registry=registry)
+        self._seconds = Histogram(
+            "stelmo_request_seconds", "Time to answer a request.", buckets=BOUNDS, registry=registry
+        )
+        self._batches = Counter("stelmo_batches", "Calls of the model.", registry=registry)
+        self._batched = Counter("stelmo_batched_requests", "Requests in these calls.", registry=registry)
+        self._tokens = Counter("stelmo_tokens", "Tokens computed, including sentence markers.", registry=registry)
+        self._model_seconds = Counter("stelmo_model_seconds", "Seconds the model computed.", registry=registry)
+        self._waiting = Gauge("stelmo_waiting_tokens", "Tokens waiting for the model.", registry=registry)
+
+    def request(self, route: str, status: int, seconds: float) -> None:
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.observe(seconds)
+
+    def batch(self, batch: Batch) -> None:
+        self._batches.inc()
+        self._batched.inc(batch.requests)
+        self._tokens.inc(batch.tokens)
+        self._model_seconds.inc(batch.seconds)
+
+    def watch_queue(self, waiting: Callable[[], float]) -> None:
+        """Read the number of waiting tokens from this function."""
+        self._waiting.set_function(waiting)
+
+    def text(self) -> str:
+        return generate_latest(self._registry).decode()
 
 
 class Observed:
@@ -141,7 +177,7 @@ class Host:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and _host(RequestHeaders(scope=scope).get("host", "")) not in self._names:
             detail = f"the Host header names another server; expected {', '.join(sorted(self._names))}"
-            return await problems.answer(421, detail)(scope, receive, send)
+            return await answers.problem(421, detail)(scope, receive, send)
         return await self._app(scope, receive, send)
 
 
@@ -165,7 +201,7 @@ class Token:
             right = hmac.compare_digest(given.encode("latin-1"), self._expected)
             if not right or scheme.lower() != "bearer":
                 detail = "the token is missing or wrong; expected the header Authorization: Bearer TOKEN"
-                return await problems.answer(401, detail, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+                return await answers.problem(401, detail, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
         return await self._app(scope, receive, send)
 
 
@@ -190,7 +226,7 @@ class Limits:
         if isinstance(body, Response):
             return await body(scope, receive, send)
         if self.inside >= self._limits.requests:
-            return await problems.busy(self._wait_seconds())(scope, receive, send)
+            return await answers.busy(self._wait_seconds())(scope, receive, send)
         self.inside += 1
         try:
             messages = await self._answered(scope, body, receive)
@@ -203,7 +239,7 @@ class Limits:
     async def _body(self, scope: Scope, receive: Receive) -> bytes | Response | None:
         """The body, or why it is refused. A body that is too large is not read to its end."""
         most, seconds = self._limits.body_bytes, self._limits.body_seconds
-        too_large = problems.answer(413, f"the body is larger than {most:,} bytes; send fewer sentences at once")
+        too_large = answers.problem(413, f"the body is larger than {most:,} bytes; send fewer sentences at once")
         length = RequestHeaders(scope=scope).get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > most:
             return too_large
@@ -221,17 +257,17 @@ class Limits:
                     if size > most:
                         return too_large
                     if self._received > self._limits.requests * most:
-                        return problems.busy(seconds)
+                        return answers.busy(seconds)
                     more = message.get("more_body", False)
         except TimeoutError:
             detail = f"the body took longer than {seconds:g} seconds to arrive"
-            return problems.answer(408, detail, {"Connection": "close"})
+            return answers.problem(408, detail, {"Connection": "close"})
         finally:
             self._received -= size
         body = b"".join(parts)
         # Parsing holds the event loop, and takes much longer for many small values than for one long text.
         if body.count(b"[") + body.count(b"{") > MOST_BRACKETS or body.count(b":") > MOST_COLONS:
-            return problems.answer(413, "the body has too many JSON lists or fields; send fewer sentences at once")
+            return answers.problem(413, "the body has too many JSON lists or fields; send fewer sentences at once")
         return body
 
     async def _answered(self, scope: Scope, body: bytes, receive: Receive) -> list[Message]:
@@ -257,5 +293,5 @@ class Limits:
                 raise
             messages.clear()
             detail = f"the answer took longer than {self._limits.seconds:g} seconds; send less at once"
-            await problems.answer(503, detail, {"Retry-After": "1"})(scope, replay, keep)
+            await answers.problem(503, detail, {"Retry-After": "1"})(scope, replay, keep)
         return messages

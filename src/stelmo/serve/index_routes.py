@@ -9,16 +9,16 @@ from fastapi import APIRouter, Path, Query, Response
 from starlette.exceptions import HTTPException
 
 from stelmo.errors import DataError
-from stelmo.explore import search, suggestions
+from stelmo.explore import contexts, search, suggestions
 from stelmo.explore.contexts import Contexts
 from stelmo.explore.index import Index
+from stelmo.explore.maps import word_map
 from stelmo.explore.mixing import Mix
-from stelmo.explore.word_map import word_map
-from stelmo.serve import arrays, bodies, problems
+from stelmo.serve import answers, bodies
 from stelmo.serve.context import Array, Context, Here, check_position, mixed
-from stelmo.serve.jobs import Advance, error_of
+from stelmo.serve.queues import Advance, error_of
 
-router = APIRouter(prefix="/v1", responses=problems.ANSWERS)
+router = APIRouter(prefix="/v1", responses=answers.PROBLEMS)
 JobName = Annotated[str, Path(examples=["3q2-7w"])]
 SIMILAR = 5  # words that a misspelled one may stand for
 NO_JOB = "no such job; it was cancelled, or forgotten in favour of later ones"
@@ -42,7 +42,7 @@ async def words(
 
 @router.get("/words/suggested")
 async def suggested(here: Here) -> bodies.WordsAnswer:
-    """Words whose meanings separate well in this index, the best first; computed at the first request."""
+    """Words whose uses separate well in this index, the best first."""
     index = here.uses()
     return _counted(index, await here.in_thread(lambda: here.suggested))
 
@@ -101,9 +101,25 @@ async def map_(here: Here, body: bodies.MapRequest) -> Response:
     work = await _map(here, body)
 
     def answer() -> Response:
-        return Response(work(lambda share: None).model_dump_json(), media_type=arrays.JSON)
+        return Response(work(lambda share: None).model_dump_json(), media_type=answers.JSON)
 
     return await here.in_thread(answer)
+
+
+@router.post("/substitutes")
+async def substitutes(here: Here, body: bodies.SubstitutesRequest) -> bodies.SubstitutesAnswer:
+    """Groups of uses → the words that the language model would put in the place of one group and not of the others.
+
+    The lists are empty for a single group, and for a model without a softmax.
+    """
+    index, k = here.uses(), here.count(body.k)
+    asked = sum(map(len, body.groups))
+    if asked > here.settings.uses:
+        raise DataError(f"groups: {asked:,} uses; this server accepts at most {here.settings.uses:,}")
+    groups = [[index.use(id) for id in ids] for ids in body.groups]
+    tokens = min(contexts.ASKED_TOKENS, sum(len(use.tokens) for uses in groups for use in uses))
+    found = await here.alone(lambda: contexts.substitutes(here.model, groups, k), tokens)
+    return bodies.SubstitutesAnswer(groups=found)
 
 
 @router.post("/map/jobs", status_code=202)
@@ -153,7 +169,7 @@ def compute_map(
     asked: bodies.MapRequest,
     mixes: Sequence[Mix],
     limit: int,
-    contexts: Contexts | None,
+    around: Contexts | None,
     own_LD: Array | None,
     advance: Advance,
 ) -> bodies.MapAnswer:
@@ -162,7 +178,7 @@ def compute_map(
         index,
         asked.word,
         mixes,
-        contexts=contexts,
+        contexts=around,
         method=asked.method,
         groups=asked.clusters,
         limit=limit,
@@ -176,8 +192,14 @@ def compute_map(
         word=asked.word,
         total=found.total,
         uses=[
-            bodies.MapUse(id=use.id, tokens=list(use.tokens), position=use.position, cluster=group)
-            for use, group in zip(found.uses, groups, strict=True)
+            bodies.MapUse(
+                id=use.id,
+                tokens=list(use.tokens),
+                position=use.position,
+                cluster=group,
+                columns={name: values[place] for name, values in found.columns.items()},
+            )
+            for place, (use, group) in enumerate(zip(found.uses, groups, strict=True))
         ],
         maps=[
             bodies.FlatMap(

@@ -15,11 +15,11 @@ from starlette.responses import Response
 
 from stelmo.errors import DataError
 from stelmo.explore import mixing
-from stelmo.serve import arrays, problems
+from stelmo.serve import answers
 from stelmo.serve.bodies import Body, Count, Text, encodable, example
 from stelmo.serve.context import Array, Context, Here, mixed
 
-router = APIRouter(responses=problems.ANSWERS)
+router = APIRouter(responses=answers.PROBLEMS)
 
 TEXTS_SCHEMA: dict[str, Any] = {
     "anyOf": [
@@ -115,7 +115,7 @@ async def embeddings(here: Here, body: EmbeddingsRequest) -> Response:
         data = [Embedding(index=index, embedding=vector) for index, vector in enumerate(found)]
         usage = Usage(prompt_tokens=tokens, total_tokens=tokens)
         made = EmbeddingsAnswer(data=data, model=here.name, usage=usage)
-        return Response(made.model_dump_json(), media_type=arrays.JSON)
+        return Response(made.model_dump_json(), media_type=answers.JSON)
 
     units_ND = mixing.units(vectors_ND)
     return await here.in_thread(answer)
@@ -124,7 +124,7 @@ async def embeddings(here: Here, body: EmbeddingsRequest) -> Response:
 @router.post(
     "/embed",
     response_model=list[list[float]],
-    responses={200: {"content": {arrays.JSON: {"example": [[0.6, -0.8]]}}}},
+    responses={200: {"content": {answers.JSON: {"example": [[0.6, -0.8]]}}}},
 )
 async def embed(here: Here, body: TextsRequest) -> Response:
     """The /embed of text-embeddings-inference: texts → vectors."""
@@ -132,7 +132,7 @@ async def embed(here: Here, body: TextsRequest) -> Response:
     cut = body.truncation_direction.lower() if body.truncate else None
     vectors_ND, _ = await _vectors(here, body.inputs, cut)
     found_ND = mixing.units(vectors_ND) if body.normalize else vectors_ND
-    return Response(await here.in_thread(arrays.numbers, found_ND), media_type=arrays.JSON)
+    return Response(await here.in_thread(answers.numbers, found_ND), media_type=answers.JSON)
 
 
 def _check_width(here: Context, dimensions: int | None) -> None:

@@ -1,10 +1,11 @@
-"""An application and an address → a running server. Knows no route and no terminal."""
+"""An application and an address → a running server; an index and its model → the explorer page. Knows no terminal."""
 
 import asyncio
 import logging
 import signal
 import socket
 import threading
+import webbrowser
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -17,8 +18,11 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
+from stelmo.explore.index import Index
 from stelmo.serve import gate
+from stelmo.serve.app import app
 from stelmo.settings import ServeSettings
 from stelmo.store.runs import Mixes, read_mixes
 
@@ -214,3 +218,26 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as problem:
         raise ConfigError(f"{host}:{port}: {problem.strerror}; choose another --port or --host") from None
     return listening
+
+
+def run_page(
+    index: Index,
+    model: Model,
+    tasks: Iterable[str | Path] = (),
+    *,
+    name: str = "english",
+    credit: str = "",
+    port: int = 8765,
+    open_browser: bool = True,
+    started: Started = lambda address: None,
+    settings: ServeSettings | None = None,
+) -> None:
+    """Serve the page to this machine until Ctrl-C. `tasks` are run folders whose layer weights the page shows."""
+
+    def tell(address: str) -> None:
+        started(address)
+        if open_browser:
+            threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()  # the server must not wait
+
+    made = app(model, settings, index, read_tasks(tasks), name=name, credit=credit)
+    run(made, "127.0.0.1", port, tell, settings)

@@ -11,18 +11,18 @@ from stelmo import __version__
 from stelmo.embed.model import all_layers, picking
 from stelmo.explore import maps
 from stelmo.lm import probabilities as lm
-from stelmo.serve import arrays, bodies, problems
+from stelmo.serve import answers, bodies
 from stelmo.serve.context import Here, check_position, cosines, mixed
 
-router = APIRouter(prefix="/v1", responses=problems.ANSWERS)
+router = APIRouter(prefix="/v1", responses=answers.PROBLEMS)
 BINARY: dict[int | str, dict[str, Any]] = {
     200: {
         "model": bodies.EmbedAnswer,
         "description": "vectors in the order of the sentences; binary: the tokens of all sentences in one array",
-        "headers": {arrays.LENGTHS: {"description": "tokens of each sentence", "schema": {"type": "string"}}},
-        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (arrays.NPY, arrays.ARROW)},
+        "headers": {answers.LENGTHS: {"description": "tokens of each sentence", "schema": {"type": "string"}}},
+        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (answers.NPY, answers.ARROW)},
     },
-    406: problems.described(406, "none of the types in Accept is available"),
+    406: answers.described(406, "none of the types in Accept is available"),
 }
 
 
@@ -31,13 +31,13 @@ async def tokenize(here: Here, body: bodies.TokenizeRequest) -> Response:
     """Raw text → sentences of tokens."""
     (found,) = await here.tokenize([body.text])
     made = await here.in_thread(bodies.TokenizeAnswer(sentences=found).model_dump_json)
-    return Response(made, media_type=arrays.JSON)
+    return Response(made, media_type=answers.JSON)
 
 
 @router.post("/embed", responses=BINARY, response_class=Response)
 async def embed(here: Here, request: Request, body: bodies.EmbedRequest) -> Response:
     """Sentences → vectors of one layer, of the mean of the layers, or of all. `Accept`: JSON, npy or Arrow."""
-    kind = arrays.choose_type(request.headers.get("accept", ""))
+    kind = answers.choose_type(request.headers.get("accept", ""))
     layer = here.layer(body.layer, "all")
     reduce = all_layers if body.layer == "all" else picking(layer, here.depth)
     if body.sentences is None:
@@ -48,7 +48,7 @@ async def embed(here: Here, request: Request, body: bodies.EmbedRequest) -> Resp
 
     def answer() -> Response:
         vectors = [reduce(torch.from_numpy(layers_LTD)).numpy() for layers_LTD in layers]
-        return arrays.answer(sentences, vectors, here.model.config.width, kind)
+        return answers.vectors_answer(sentences, vectors, here.model.config.width, kind)
 
     return await here.in_thread(answer)
 
@@ -67,7 +67,7 @@ async def similarity(here: Here, body: bodies.SimilarityRequest) -> Response:
         else:
             found = cosines(mixed(first_LTD, mix), mixed(second_LSD, mix)).tolist()
             made = bodies.SimilarityAnswer(**words, similarity=found)
-        return Response(made.model_dump_json(), media_type=arrays.JSON)
+        return Response(made.model_dump_json(), media_type=answers.JSON)
 
     return await here.in_thread(answer)
 

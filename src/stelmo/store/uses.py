@@ -3,9 +3,11 @@
  manifest.json   model and settings the layers were computed with
  vectors.bin     one row for each use
  journal.bin     blocks of two kinds
+ suggested.json  words to begin with; computed again if it is missing or the index has changed
  lock            held by the process that writes
 
- ADD   a JSON line for each sentence: its tokens, and the positions whose uses are kept
+ ADD   a JSON line for each sentence: its tokens, the positions whose uses are kept, and, if there are any, the columns:
+       a name → the values of the uses
  DEL   the numbers of deleted uses
 
 A use's number is its place in vectors.bin and never changes. `growing.py` explains what an interrupted writer leaves
@@ -33,6 +35,7 @@ from stelmo.errors import DataError, OutputError
 from stelmo.store import growing
 
 VECTORS, JOURNAL = "vectors.bin", "journal.bin"
+SUGGESTED = "suggested.json"
 ADD, DELETE = b"ADD ", b"DEL "
 BLOCKS = growing.BlockFormat(kind_bytes=4, item_bytes=1)
 WAY_OUT = "delete the folder and index the corpus again"
@@ -95,10 +98,20 @@ def _refuse_infinite(stored: Array, layers_NLD: Array, expected: str) -> None:
 
 
 class Sentence(NamedTuple):
-    """Tokens, and which of them are kept as uses."""
+    """Tokens, which of them are kept as uses, and what columns of the data say about each use."""
 
     tokens: tuple[str, ...]
     positions: tuple[int, ...]
+    columns: tuple[tuple[str, Sequence[str]], ...] = ()  # names with the values of the uses
+
+    @classmethod
+    def of_line(cls, line: bytes) -> "Sentence":
+        tokens, positions, *columns = json.loads(line)
+        return cls(tuple(tokens), tuple(positions), *(tuple(named.items()) for named in columns))
+
+    @property
+    def line(self) -> str:
+        return json.dumps([self.tokens, self.positions, *([dict(self.columns)] if self.columns else [])]) + "\n"
 
 
 class UseFolder:
@@ -107,6 +120,7 @@ class UseFolder:
     def __init__(self, folder: Path) -> None:
         self.folder, self.manifest = folder, read_manifest(folder)
         self.sentences: list[tuple[str, ...]] = []
+        self.columns: dict[str, dict[int, str]] = {}  # of a column, the values of the uses that have one
         self.journal_bytes = 0
         owners, positions, deleted = self._read_journal()
         self.sentence_N: Numbers = np.array(owners, np.int64)
@@ -133,10 +147,12 @@ class UseFolder:
             if block.kind == DELETE:
                 deleted += np.frombuffer(block.body, "<i8").tolist()
             else:
-                added = [Sentence(*map(tuple, json.loads(line))) for line in block.body.splitlines()]
+                added = [Sentence.of_line(line) for line in block.body.splitlines()]
                 if len(owners) + sum(len(sentence.positions) for sentence in added) > room:
                     break
                 for sentence in added:
+                    for name, values in sentence.columns:
+                        self.columns.setdefault(name, {}).update(enumerate(values, len(owners)))
                     owners += [len(self.sentences)] * len(sentence.positions)
                     positions += sentence.positions
                     self.sentences.append(sentence.tokens)
@@ -166,6 +182,7 @@ def describe(folder: Path) -> list[tuple[str, str]]:
     return [
         ("format", "index of word uses"),
         ("uses", f"{int(found.there_N.sum()):,} in {len(found.sentences):,} sentences"),
+        *([("columns", ", ".join(found.columns))] if found.columns else []),
         ("vectors", f"{manifest.depth} layers of {manifest.width} numbers, {manifest.vectors}"),
         ("model", f"fingerprint {manifest.model[:16]}"),
     ]
@@ -195,7 +212,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 def discard(folder: Path) -> None:
     """Remove an index, and the folder unless it contains other files."""
-    for name in (growing.MANIFEST, VECTORS, JOURNAL, growing.LOCK):
+    for name in (growing.MANIFEST, VECTORS, JOURNAL, SUGGESTED, growing.LOCK):
         (folder / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()
@@ -217,7 +234,7 @@ class Writer(growing.Writer):
         manifest = self.found.manifest
         uses = sum(len(sentence.positions) for sentence in sentences)
         assert layers_NLD.shape == (uses, manifest.depth, manifest.width)
-        lines = "".join(json.dumps(sentence) + "\n" for sentence in sentences)
+        lines = "".join(sentence.line for sentence in sentences)
         self._append([manifest.packed(layers_NLD)], BLOCKS.packed(lines.encode(), ADD))
 
     def delete(self, uses: Sequence[int]) -> None:

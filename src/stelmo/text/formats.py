@@ -10,7 +10,7 @@ jsonl    one JSON value per line: {"tokens": [...]}, {"text": "..."}, [...] or "
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import dropwhile
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -37,11 +37,15 @@ _SUFFIXES = {
 
 
 class Sentence(NamedTuple):
-    """Tokens and where they come from: the file, and the line (from 1) the sentence starts in."""
+    """Tokens and where they come from: the file, and the line (from 1) the sentence starts in.
+
+    `columns` are other columns of the data: names, each with the values of the tokens.
+    """
 
     tokens: list[str]
     source: str
     line: int
+    columns: tuple[tuple[str, list[str]], ...] = ()
 
 
 def guess(path: str) -> str:
@@ -57,12 +61,19 @@ def read(
     *,
     tokenizer: Tokenizer,
     column: int = 0,
+    keep: Sequence[str] = (),
 ) -> Iterator[Sentence]:
-    """The sentences of a file. `tokenizer` splits raw text; `column` (from 0) holds the word in "columns"."""
+    """The sentences of a file. `tokenizer` splits raw text; `column` (from 0) holds the word in "columns".
+
+    `keep` names further columns to read: "upos" and others in CoNLL-U, a number such as "3" or "pos=3" in columns, and
+    in JSON lines a key, whose value is a list with a string for each token, or one string for all of them.
+    """
     if format not in FORMATS:
         raise ConfigError(f"format {format!r}: expected one of {', '.join(FORMATS)}")
     if column < 0:
         raise ConfigError(f"column {column}: expected 0 for the first column, or more")
+    if keep and format in ("text", "tokens"):
+        raise ConfigError(f"{display(name)}: {format} has no column {keep[0]!r}; give conllu, columns or jsonl")
     source = display(name)
     match format:
         case "text":
@@ -70,11 +81,11 @@ def read(
         case "tokens":
             return _tokens(reader, source)
         case "conllu":
-            return _conllu(reader, source)
+            return _conllu(reader, source, [(asked, _conllu_column(asked)) for asked in keep])
         case "columns":
-            return _columns(reader, source, column)
+            return _columns(reader, source, column, [_named_column(asked) for asked in keep])
         case _:
-            return _jsonl(reader, source, tokenizer)
+            return _jsonl(reader, source, tokenizer, keep)
 
 
 def _text(reader: LineReader, source: str, tokenizer: Tokenizer) -> Iterator[Sentence]:
@@ -104,18 +115,27 @@ def _blocks(reader: LineReader) -> Iterator[list[_Row]]:
         yield rows
 
 
-def _conllu(reader: LineReader, source: str) -> Iterator[Sentence]:
+def _conllu(reader: LineReader, source: str, keep: Sequence[tuple[str, int]]) -> Iterator[Sentence]:
     for block in _blocks(reader):
         rows = [row for row in block if not row[1].startswith("#")]
         if words := _syntactic_words(rows, source):
-            yield Sentence(words, source, rows[0][0])
+            kept = tuple((name, [fields[place] for fields in words]) for name, place in keep)
+            yield Sentence([fields[1] for fields in words], source, rows[0][0], kept)
 
 
+def _conllu_column(name: str) -> int:
+    if name not in _CONLLU:
+        raise ConfigError(f"column {name!r}: CoNLL-U has {', '.join(_CONLLU[2:])}")
+    return _CONLLU.index(name)
+
+
+_CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _NOT_A_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # a multiword token, an empty node
 
 
-def _syntactic_words(rows: list[_Row], source: str) -> list[str]:
-    words: list[str] = []
+def _syntactic_words(rows: list[_Row], source: str) -> list[list[str]]:
+    """The ten fields of each."""
+    words: list[list[str]] = []
     for number, line in rows:
         where = f"{source}:{number}"
         fields = line.split("\t")
@@ -125,16 +145,29 @@ def _syntactic_words(rows: list[_Row], source: str) -> list[str]:
             continue
         if fields[0] != str(len(words) + 1):
             raise DataError(f"{where}: word number {fields[0]!r}; expected {len(words) + 1}")
-        words.append(_filled(fields[1], where, 1))
+        _filled(fields[1], where, 1)
+        words.append(fields)
     return words
 
 
-def _columns(reader: LineReader, source: str, column: int) -> Iterator[Sentence]:
+def _named_column(asked: str) -> tuple[str, int]:
+    """pos=3 → ("pos", 3); 3 → ("column 3", 3)."""
+    name, _, number = asked.rpartition("=")
+    if not number.isdecimal():
+        raise ConfigError(f"column {asked!r}: expected the number of a column, counted from 0, such as 3 or pos=3")
+    return name or f"column {number}", int(number)
+
+
+def _columns(reader: LineReader, source: str, column: int, keep: Sequence[tuple[str, int]]) -> Iterator[Sentence]:
     for block in _blocks(reader):
         rows = [row for row in dropwhile(_is_comment, block) if not _is_document_mark(row)]
         if rows:
             words = [_field(line, column, f"{source}:{number}") for number, line in rows]
-            yield Sentence(words, source, rows[0][0])
+            kept = tuple(
+                (name, [_field(line, place, f"{source}:{number}", name) for number, line in rows])
+                for name, place in keep
+            )
+            yield Sentence(words, source, rows[0][0], kept)
 
 
 def _is_comment(row: _Row) -> bool:
@@ -146,10 +179,10 @@ def _is_document_mark(row: _Row) -> bool:
     return row[1].startswith(("#begin document", "#end document")) or row[1].split(maxsplit=1)[:1] == ["-DOCSTART-"]
 
 
-def _field(line: str, column: int, where: str) -> str:
+def _field(line: str, column: int, where: str, what: str = "the word") -> str:
     fields = line.split("\t") if "\t" in line else [field for field in line.split(" ") if field]
     if column >= len(fields):
-        raise DataError(f"{where}: {len(fields)} columns; the word is expected in column {column}, counted from 0")
+        raise DataError(f"{where}: {len(fields)} columns; {what} is expected in column {column}, counted from 0")
     return _filled(fields[column], where, column)
 
 
@@ -162,11 +195,24 @@ def _filled(word: str, where: str, column: int) -> str:
 # JSON lines
 
 
-def _jsonl(reader: LineReader, source: str, tokenizer: Tokenizer) -> Iterator[Sentence]:
+def _jsonl(reader: LineReader, source: str, tokenizer: Tokenizer, keep: Sequence[str]) -> Iterator[Sentence]:
     for number, line in reader:
         if line.strip():
-            for tokens in _json_sentences(line, f"{source}:{number}", tokenizer):
-                yield Sentence(tokens, source, number)
+            where = f"{source}:{number}"
+            for tokens in _json_sentences(line, where, tokenizer):
+                kept = tuple((key, _json_column(line, key, len(tokens), where)) for key in keep)
+                yield Sentence(tokens, source, number, kept)
+
+
+def _json_column(line: str, key: str, count: int, where: str) -> list[str]:
+    """The value of a key for each token: a list as long as the tokens, or one string for all of them."""
+    values = _json(line, where)
+    value = values.get(key) if isinstance(values, dict) else None
+    if isinstance(value, str):
+        return [value] * count
+    if isinstance(value, list) and len(value) == count and "tokens" in values:
+        return _strings(value, where)
+    raise DataError(f"{where}: no column {key!r} for {count} tokens; expected a string, or a list of a string for each")
 
 
 def _json_sentences(line: str, where: str, tokenizer: Tokenizer) -> list[list[str]]:

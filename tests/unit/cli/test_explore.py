@@ -6,7 +6,7 @@ import pytest
 import tiny
 from commands import run
 
-from stelmo.explore import bundled, index
+from stelmo.explore import index
 
 TEXT = "The bank was full . A river bank .\nThe river .\n"
 
@@ -27,14 +27,14 @@ def stelmo(tmp_path, monkeypatch, capsys):
 @pytest.fixture
 def shown(monkeypatch):
     """What the page is run with."""
-    page = pytest.importorskip("stelmo.serve.page", reason="the page is an extra; pip install 'stelmo[explore]'")
+    page = pytest.importorskip("stelmo.serve.service", reason="the page is an extra; pip install 'stelmo[explore]'")
     calls = []
 
     def fake(index, model, tasks, *, started, **options):
         started("http://127.0.0.1:1/")
         calls.append((index, model, tasks, options))
 
-    monkeypatch.setattr(page, "run", fake)
+    monkeypatch.setattr(page, "run_page", fake)
     return calls
 
 
@@ -60,7 +60,7 @@ def test_the_page_gets_the_index_the_model_and_the_runs(stelmo, corpus, shown, t
 
 def test_without_a_folder_the_index_of_the_package_is_shown_and_kept_in_the_cache(stelmo, shown, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(bundled, "sentences", lambda: iter([["the", "bank"], ["a", "bank"]]))
+    monkeypatch.setattr(index, "bundled_sentences", lambda: iter([["the", "bank"], ["a", "bank"]]))
     assert stelmo().code == 0
     [(found, _, _, options)] = shown
     assert found.words["bank"] == 2

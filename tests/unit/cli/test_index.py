@@ -74,3 +74,19 @@ def test_an_interruption_says_how_to_resume(stelmo, corpus, tmp_path, monkeypatc
     done = stelmo(corpus, "--to", tmp_path / "uses")
     assert done.code == 130
     assert "run the same command again to resume" in done.err
+
+
+def test_a_column_of_the_data_is_kept(stelmo, tmp_path):
+    (tmp_path / "tagged.tsv").write_text("the\tDET\nbank\tNOUN\n\nthey\tPRON\nbank\tVERB\n")
+    done = stelmo(tmp_path / "tagged.tsv", "--to", tmp_path / "uses", "--keep", "pos=1")
+    assert done.code == 0
+    found = index.open(tmp_path / "uses")
+    assert found.values(found.ids_of("bank"), "pos") == ["NOUN", "VERB"]
+
+
+@pytest.mark.parametrize("given", ["corpus.tok", "a sentence about a bank"])
+def test_a_column_of_a_text_without_columns_is_refused(stelmo, corpus, tmp_path, given):
+    done = stelmo(corpus if given == "corpus.tok" else given, "--to", tmp_path / "uses", "--keep", "upos")
+    assert done.code == 2
+    assert "give conllu, columns or jsonl" in done.err
+    assert not (tmp_path / "uses").exists()

@@ -10,7 +10,7 @@ from stelmo.errors import ConfigError
 from stelmo.explore import clusters as module
 from stelmo.explore.clusters import central, clusters, labels
 from stelmo.explore.index import Use
-from stelmo.explore.maps import squared_distances
+from stelmo.explore.mixing import squared_distances
 
 
 def heaps(*sizes, width=20, seed=0, spread=0.15):
@@ -42,7 +42,7 @@ def test_the_most_stable_number_counts(monkeypatch):
 
 @pytest.mark.parametrize("sizes", [(40, 30), (40, 30, 20)])
 def test_groups_that_are_there_are_stable_and_others_less_so(sizes):
-    axes_NA = module._axes(heaps(*sizes))
+    axes_NA = module.axes(heaps(*sizes))
     found = [module.stability(axes_NA, count, np.random.default_rng(0)) for count in range(2, 6)]
     assert found[len(sizes) - 2] > 0.99
     assert all(other < 0.95 for place, other in enumerate(found) if place != len(sizes) - 2)

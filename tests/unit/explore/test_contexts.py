@@ -1,32 +1,19 @@
-"""Vectors of the words around a use: what they depend on, and that meanings separate by them."""
+"""What a language model says of uses: vectors of the words around them, and substitutes, against brute force."""
 
 import numpy as np
 import pytest
 import tiny
 from hypothesis import given
 from hypothesis import strategies as st
+from unit.explore.toys import CONTEXTS, TOPICS, WORDS
 
+import stelmo
 from stelmo.embed.model import Model
+from stelmo.explore import contexts
 from stelmo.explore.clusters import clusters
-from stelmo.explore.contexts import HALF, Contexts, of_model
+from stelmo.explore.contexts import HALF, Contexts, is_form_of, of_model, substitutes
 from stelmo.explore.index import Use
-from stelmo.text.vocabulary import Vocabulary
-
-TOPICS = {"money": range(0, 20), "river": range(20, 40)}
-WORDS = ["<S>", "</S>", "<UNK>", "the", *(f"{topic}{n}" for topic, numbers in TOPICS.items() for n in numbers)]
-RARE = [f"rare{n}" for n in range(400)]
-
-
-def rows():
-    """A direction for each topic, one that all words share, and noise."""
-    rng = np.random.default_rng(0)
-    rows_VP = 0.3 * rng.normal(size=(len(WORDS) + len(RARE), 6)) + 3 * np.eye(6)[5]
-    for number, word in enumerate(WORDS):
-        rows_VP[number] += 3 * np.eye(6)[0] * word.startswith("money") + 3 * np.eye(6)[1] * word.startswith("river")
-    return rows_VP
-
-
-CONTEXTS = Contexts(Vocabulary.of([*WORDS, *RARE]), rows())
+from stelmo.lm import probabilities as lm
 
 
 def use(text, position=0):
@@ -86,3 +73,96 @@ def test_a_models_words_are_the_rows_of_its_softmax():
 @pytest.mark.parametrize("missing", ["read_softmax", "vocabulary"])
 def test_a_model_without_a_softmax_or_a_vocabulary_has_no_contexts(missing):
     assert of_model(Model(tiny.saved(**{missing: None}))) is None
+
+
+def brute_force(model, groups, count, left_out):
+    """Substitutes by the log-probability of every word at every use, in both directions."""
+    means = []
+    for uses in groups:
+        found = lm.candidates(model, model.softmax, [use.tokens for use in uses], len(model.vocabulary), markers=True)
+        logs_NV = np.zeros((len(uses), len(model.vocabulary)))
+        for row_V, use, directions in zip(logs_NV, uses, found, strict=True):
+            for direction in directions:
+                row_V[direction.ids[use.position]] += direction.log_probs[use.position] / 2
+        means.append(logs_NV.mean(0))
+    listed = []
+    for number, mean_V in enumerate(means):
+        others_V = np.mean([other for place, other in enumerate(means) if place != number], 0)
+        ranked = [word for word in np.argsort(-mean_V) if model.vocabulary.words[word] not in left_out]
+        best = sorted(ranked[: contexts.LIKELY], key=lambda word: -(mean_V - others_V)[word])
+        listed.append([model.vocabulary.words[word] for word in best[:count]])
+    return listed
+
+
+@pytest.mark.parametrize("name", tiny.ENCODERS)
+def test_substitutes_are_those_of_brute_force(name, monkeypatch):
+    monkeypatch.setattr(contexts, "LIKELY", 4)
+    model = tiny.model(tiny.ENCODERS[name])
+    groups = [
+        [use("the river bank .", 2), use("a bank über the river", 1)],
+        [use("bank bank", 1), use("日本 the bank", 2), use("bank", 0)],
+        [use("a a a bank a", 3)],
+    ]
+    left_out = {*contexts.MARKERS, "bank", "the", "a", "."}
+    found = substitutes(model, groups)
+    assert found == brute_force(model, groups, 3, left_out)
+    assert all(len(words) == 3 for words in found)
+
+
+def test_the_bundled_model_expects_other_words_by_a_river_than_in_the_city():
+    model = stelmo.load()
+    groups = [
+        [use(text, text.split().index("bank")) for text in texts]
+        for texts in (
+            [
+                "The town lies on the east bank of the river .",
+                "They built a castle on the left bank of the Rhine .",
+                "The village is on the southern bank of the lake .",
+            ],
+            [
+                "He worked for a bank in London before the war .",
+                "The bank was founded in 1901 by two brothers .",
+                "She borrowed money from a bank to buy the company .",
+            ],
+        )
+    ]
+    river, money = substitutes(model, groups, 5)
+    assert {"shore", "coast", "side", "edge"} & set(river)
+    assert not set(river) & set(money)
+    assert not any(is_form_of(word.lower(), "bank") for word in [*river, *money])
+
+
+@pytest.mark.parametrize("missing", ["read_softmax", "vocabulary"])
+def test_without_a_softmax_or_with_one_group_there_are_no_substitutes(missing):
+    groups = [[use("the bank", 1)], [use("a bank", 1)]]
+    assert substitutes(Model(tiny.saved(**{missing: None})), groups) == [[], []]
+    assert substitutes(tiny.model(), groups[:1]) == [[]]
+
+
+def test_of_many_or_long_sentences_some_are_asked(monkeypatch):
+    asked = []
+    original = lm.predicting_at
+
+    def counted(model, sentences, positions):
+        asked.append(sum(map(len, sentences)))
+        return original(model, sentences, positions)
+
+    monkeypatch.setattr(lm, "predicting_at", counted)
+    monkeypatch.setattr(contexts, "ASKED_TOKENS", 60)
+    substitutes(tiny.model(), [[use("the bank .", 1)] * 100, [use("a river bank .", 2)] * 3])
+    assert asked == [10 * 3 + 3 * 4]  # 40, 20, then 10 of the first group
+
+
+@pytest.mark.parametrize("word", ["bank", "banks", "banked", "banking", "bankers"])
+def test_inflected_forms_are_recognised(word):
+    assert is_form_of(word, "bank")
+
+
+@pytest.mark.parametrize(("word", "other"), [("bar", "bank"), ("river", "bank"), ("a", "an"), ("", "bank")])
+def test_other_words_are_not(word, other):
+    assert not is_form_of(word, other)
+
+
+def test_a_final_letter_may_change():
+    assert is_form_of("parties", "party")
+    assert is_form_of("noting", "note")

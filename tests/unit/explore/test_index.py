@@ -4,7 +4,9 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ import stelmo
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.explore import index
 from stelmo.explore.mixing import Mix, mixed
+from stelmo.text import formats
 
 SENTENCES = [
     ["The", "bank", "."],
@@ -325,3 +328,89 @@ def test_the_documented_calls_run(tmp_path, monkeypatch):
     assert names["points"].shape == (3, 2)
     assert len(names["hits"]) == 5
     assert len(index.open("uses").uses("bank")) == 2
+
+
+BUNDLED = list(index.bundled_sentences())
+
+
+def test_the_text_is_some_thousand_sentences_and_small():
+    assert 3000 < len(BUNDLED) < 5000
+    assert len({tuple(tokens) for tokens in BUNDLED}) == len(BUNDLED)
+    assert index.BUNDLED_TEXT.stat().st_size < 400_000
+    assert "Attribution-ShareAlike" in index.BUNDLED_TEXT.with_name("README.md").read_text()
+
+
+def test_its_ambiguous_words_have_many_uses():
+    counts = Counter(token for tokens in BUNDLED for token in tokens)
+    words = index.BUNDLED_TEXT.with_name("README.md").read_text().split("\n\n")[2].split()
+    assert len(words) == 55
+    assert all(counts[word] >= 50 for word in words)
+    assert not any(word.capitalize() in counts for word in words)
+
+
+def test_bank_is_there_in_both_senses():
+    near = [set(tokens[max(0, at - 6) : at + 6]) for tokens in BUNDLED for at in places(tokens, "bank")]
+    rivers = sum(bool(words & {"River", "river", "Rhine", "Thames", "Seine", "canal"}) for words in near)
+    money = sum(bool(words & {"money", "central", "account", "accounts", "loan", "card", "credit"}) for words in near)
+    assert len(near) >= 60
+    assert rivers >= 20
+    assert money >= 20
+
+
+def places(tokens, word):
+    return [at for at, token in enumerate(tokens) if token == word]
+
+
+@pytest.fixture
+def short_text(monkeypatch):
+    monkeypatch.setattr(index, "bundled_sentences", lambda: islice(BUNDLED, 20))
+
+
+def test_the_index_is_computed_once_for_each_model_and_state(tmp_path, short_text):
+    told = []
+    first = index.open_bundled(tiny.model(), tmp_path / "cache", told.append)
+    assert sum(told) == sum(map(len, BUNDLED[:20]))
+    assert first.folder.parent == tmp_path / "cache"
+    size = (first.folder / "vectors.bin").stat().st_size
+    assert len(index.open_bundled(tiny.model(), tmp_path / "cache")) == len(first)
+    assert (first.folder / "vectors.bin").stat().st_size == size
+    assert index.open_bundled(tiny.model(state="fresh"), tmp_path / "cache").folder != first.folder
+
+
+def test_the_cache_is_where_the_user_keeps_caches(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert index.cache_folder() == Path("/somewhere/stelmo")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert index.cache_folder() == Path("/home/someone/.cache/stelmo")
+
+
+def test_a_cache_that_cannot_be_made_is_said_with_the_way_out(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match=r"cannot be written .* set XDG_CACHE_HOME to another cache folder"):
+        index.open_bundled(tiny.model(), tmp_path / "file" / "cache")
+
+
+# Columns of the data
+
+
+def test_columns_of_the_data_are_kept_with_the_uses(tmp_path):
+    tagged = [
+        formats.Sentence(["The", "bank", "."], "file", 1, (("upos", ["DET", "NOUN", "PUNCT"]),)),
+        formats.Sentence(["They", "bank", "."], "file", 5, (("upos", ["PRON", "VERB", "PUNCT"]),)),
+    ]
+    found = build(tmp_path / "uses", [*tagged, ["a", "river", "bank"]])
+    assert found.columns == ("upos",)
+    assert found.values(found.ids_of("bank"), "upos") == ["NOUN", "VERB", ""]
+    assert found.values(found.ids_of("the"), "upos") == ["DET"]
+    assert found.values(found.ids_of("the"), "xpos") == [""]
+    plain = build(tmp_path / "plain", [*(sentence.tokens for sentence in tagged), ["a", "river", "bank"]])
+    assert plain.columns == ()
+    np.testing.assert_array_equal(found.layers(found.ids), plain.layers(plain.ids))
+
+
+def test_an_index_made_before_there_were_columns_grows_with_them(tmp_path):
+    build(tmp_path / "uses", [["the", "bank"]])
+    tagged = formats.Sentence(["a", "bank"], "file", 1, (("upos", ["DET", "NOUN"]),))
+    found = build(tmp_path / "uses", [["the", "bank"], tagged])
+    assert found.values(found.ids_of("bank"), "upos") == ["", "NOUN"]

@@ -9,9 +9,10 @@ import tiny
 
 import stelmo.explore
 from stelmo.errors import DataError, OutputError
-from stelmo.explore import index, standalone
+from stelmo.explore import contexts, index, standalone
+from stelmo.explore.maps import word_map
 from stelmo.explore.mixing import of_layer
-from stelmo.explore.word_map import word_map
+from stelmo.text import formats
 
 NASTY = ["a", "bank", "</script><script>alert(1)</script>", "<!--", "\u2028", "日本"]
 SENTENCES = [["the", "bank", "."], NASTY, ["a", "river", "bank", "."], ["the", "river", "."]]
@@ -91,3 +92,25 @@ def test_a_notebook_gets_a_frame_with_the_page(given):
 def test_sentences_without_the_word_are_refused():
     with pytest.raises(DataError, match="do not contain 'zeppelin'"):
         standalone.show(tiny.model(), SENTENCES, "zeppelin")
+
+
+def test_groups_have_substitutes_if_there_is_a_model(uses):
+    model = tiny.model()
+    bank = data_of(standalone.page(uses, ["bank"], model=model).html)["words"]["bank"]
+    made = word_map(uses, "bank", [of_layer("top", 3)], contexts=contexts.of_model(model))
+    groups = [
+        [use for use, of in zip(made.uses, made.groups_N, strict=True) if of == group]
+        for group in range(len(made.labels))
+    ]
+    for saved in bank["maps"].values():
+        assert [group["substitutes"] for group in saved["clusters"]] == contexts.substitutes(model, groups)
+    assert (
+        data_of(standalone.page(uses, ["bank"]).html)["words"]["bank"]["maps"]["0"]["clusters"][0]["substitutes"] == []
+    )
+
+
+def test_columns_of_the_data_are_in_the_file(tmp_path):
+    tagged = [formats.Sentence(["the", "bank"], "file", 1, (("upos", ["DET", "NOUN"]),))]
+    found = index.build(tiny.model(), tagged, tmp_path / "uses")
+    (use,) = data_of(standalone.page(found, ["bank"]).html)["words"]["bank"]["uses"]
+    assert use["columns"] == {"upos": "NOUN"}

@@ -290,3 +290,17 @@ def test_the_word_in_the_gap_has_no_say_with_any_encoder(kind):
     one, other = (model.substitutes(["the", word, "of", "a"], 1, k=3) for word in ("bank", "x"))
     assert [guess.word for guess in one] == [guess.word for guess in other]
     assert one[0].probability == pytest.approx(other[0].probability, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", tiny.ENCODERS)
+def test_the_vector_that_predicts_a_position_gives_the_mean_log_probability_of_both_directions(name):
+    model = tiny.model(tiny.ENCODERS[name])
+    sentences, positions = [["the", "bank", "."], ["river"], ["a", "bank", "über", "the", "river"]], [1, 0, 4]
+    predicting_NP = lm.predicting_at(model, sentences, positions)
+    found_NV = predicting_NP @ model.softmax.weight.numpy().T + model.softmax.bias.numpy()
+    for number, (tokens, position) in enumerate(zip(sentences, positions, strict=True)):
+        guesses = lm.guesses(model, model.softmax, tokens, position, 99).both
+        ids = [model.vocabulary.id(guess.word) for guess in guesses]
+        expected = np.log([guess.forward for guess in guesses]) / 2 + np.log([guess.backward for guess in guesses]) / 2
+        difference = found_NV[number, ids] - expected
+        np.testing.assert_allclose(difference, difference[0], atol=1e-4)

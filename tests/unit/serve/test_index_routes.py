@@ -8,8 +8,9 @@ from unit.serve.servers import BANK, LOAN
 
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
-from stelmo.explore import clusters, contexts, maps, mixing, search, static, suggestions, word_map
+from stelmo.explore import clusters, contexts, maps, mixing, search, suggestions
 from stelmo.explore import index as indices
+from stelmo.text import formats
 
 MODEL = tiny.model()
 SENTENCES = [
@@ -70,7 +71,7 @@ def test_neighbours_of_one_word_alone(client):
 
 def test_static_neighbours_stand_beside(client):
     found = answered(client, "neighbours", tokens=BANK, position=1, k=3)["static"]
-    assert [(entry["word"], pytest.approx(entry["similarity"])) for entry in found] == static.of_model(
+    assert [(entry["word"], pytest.approx(entry["similarity"])) for entry in found] == search.static_of_model(
         MODEL
     ).neighbours("bank", 3)
 
@@ -198,11 +199,11 @@ def test_a_sentence_of_your_own_is_placed_on_the_map(client, index):
     uses = answered(client, "map", word="bank", mixes=[2])["uses"]
     vectors_ND = expected_vectors(index, [use["id"] for use in uses], 2)
     query_D = MODEL.embed([own["tokens"]], 2)[0][1]
-    expected = word_map.place(vectors_ND, np.array(flat["points"]), query_D, "pca", 3)
+    expected = maps.place(vectors_ND, np.array(flat["points"]), query_D, "pca", 3)
     assert flat["own"]["point"] == pytest.approx(expected.point, abs=1e-4)
     assert [use for use, _ in flat["own"]["near"]] == [use for use, _ in expected.near]
     assert [[use for use, _ in near] for near in flat["near"]] == [
-        [use for use, _ in near] for near in word_map.nearest(vectors_ND, 3)
+        [use for use, _ in near] for near in maps.nearest(vectors_ND, 3)
     ]
 
 
@@ -223,3 +224,31 @@ def test_words_known_similar_and_suggested(client, index):
     assert words_of(client, "known", word=["River", "nowhere", "bank", "BANK"]) == ["river", "bank"]
     assert words_of(client, "similar", word="Bnak")[0] == "bank"
     assert words_of(client, "suggested") == suggestions.separating(index, 10)
+
+
+def test_groups_of_uses_have_substitutes(client, index):
+    ids = index.ids_of("bank").tolist()[:8]  # the server's own limit
+    groups = [[index.use(id) for id in part] for part in (ids[:3], ids[3:])]
+    found = answered(client, "substitutes", groups=[ids[:3], ids[3:]], k=2)["groups"]
+    assert found == contexts.substitutes(MODEL, groups, 2)
+    assert [len(words) for words in found] == [2, 2]
+    assert answered(client, "substitutes", groups=[ids])["groups"] == [[]]
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"), [([[0], [99]], "no use with id 99"), ([[0] * 9], "9 uses; this server accepts at most 8")]
+)
+def test_uses_that_are_not_there_or_too_many_have_none(client, groups, message):
+    answer = client.post("/v1/substitutes", json={"groups": groups})
+    assert answer.status_code == 422
+    assert message in answer.json()["detail"]
+
+
+def test_a_map_has_the_columns_of_the_data(tmp_path):
+    tagged = [
+        formats.Sentence(["the", "bank"], "file", 1, (("upos", ["DET", "NOUN"]),)),
+        formats.Sentence(["they", "bank"], "file", 1, (("upos", ["PRON", "VERB"]),)),
+    ]
+    with servers.asked(MODEL, index=indices.build(MODEL, tagged, tmp_path / "uses")) as asked:
+        uses = answered(asked, "map", word="bank")["uses"]
+    assert [use["columns"] for use in uses] == [{"upos": "NOUN"}, {"upos": "VERB"}]

@@ -1,10 +1,12 @@
-"""A server on a socket: it tells its address, finishes what it accepted when stopped, and refuses what is wrong."""
+"""A server on a socket: it tells its address, finishes what it accepted when stopped; the page opens in a browser."""
 
 import json
 import signal
 import socket
 import subprocess
 import sys
+import threading
+import webbrowser
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
@@ -13,9 +15,11 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import tiny
+from starlette.testclient import TestClient
 from unit.serve import servers
 
 from stelmo.errors import ConfigError
+from stelmo.explore import index as indices
 from stelmo.serve import service
 from stelmo.serve.app import app
 from stelmo.settings import ServeSettings
@@ -135,3 +139,56 @@ def test_tasks_go_by_the_names_of_their_runs(tmp_path):
         write_mixes(tmp_path / name, task, [LearnedMix(placement="input", weights=(1,))])
     found = service.read_tasks([tmp_path / "a/ner", tmp_path / "b/ner/mixes.json", tmp_path / "snli"])
     assert {name: run.task for name, run in found.items()} == {"ner": "ner", "ner (2)": "srl", "snli": "snli"}
+
+
+MODEL = tiny.model()
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Addresses that a browser was sent to; the service is not run, only told of."""
+    addresses, done = [], threading.Event()
+    monkeypatch.setattr(webbrowser, "open", lambda address: (addresses.append(address), done.set()))
+    return addresses, done
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    found = []
+
+    def run(made, host, port, tell, settings):
+        found.append((made, host, port))
+        tell(f"http://{host}:{port}/")
+
+    monkeypatch.setattr(service, "run", run)
+    return found
+
+
+@pytest.fixture
+def index(tmp_path):
+    return indices.build(MODEL, [["a", "bank"]], tmp_path / "uses")
+
+
+def test_the_browser_is_sent_to_the_page(index, opened, runs):
+    told = []
+    service.run_page(index, MODEL, port=1234, started=told.append)
+    addresses, done = opened
+    assert done.wait(60)
+    assert addresses == told == ["http://127.0.0.1:1234/"]
+
+
+def test_or_not(index, opened, runs):
+    service.run_page(index, MODEL, open_browser=False)
+    assert not opened[0]
+
+
+def test_the_page_has_the_index_and_the_tasks(index, runs, tmp_path):
+    (tmp_path / "run").mkdir()
+    write_mixes(tmp_path / "run", "ner", [LearnedMix(placement="input", weights=(0, 1, 0))])
+    service.run_page(index, MODEL, [tmp_path / "run"], name="tiny", open_browser=False)
+    ((made, host, _),) = runs
+    assert host == "127.0.0.1"
+    with TestClient(made, base_url="http://localhost") as client:
+        assert client.get("/").headers["content-type"].startswith("text/html")
+        assert client.get("/v1/words").json()["words"] == [{"word": "a", "uses": 1}, {"word": "bank", "uses": 1}]
+        assert [run["task"] for run in client.get("/v1/tasks").json()] == ["ner"]

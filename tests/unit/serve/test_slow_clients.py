@@ -21,6 +21,7 @@ import tiny
 from unit.serve import servers
 
 import stelmo
+from stelmo.errors import DataError
 from stelmo.serve import context
 from stelmo.serve.app import app
 from stelmo.settings import ServeSettings
@@ -107,27 +108,24 @@ def test_a_request_that_timed_out_stops_its_thread():
             calls.append(1)
             return len(calls) > 2
 
-    text = "A river. " * 10_000
-    (found,) = context._tokenize([text], None, Stop())
-    assert len(calls) == 3
-    assert 0 < len(found) < 2 * context.PIECE / len("A river. ")
+    (found,) = context._tokenize(["A river. " * 10_000], None, Stop())
+    assert found == [["A", "river", "."]] * 2
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "a", "One. Two.\n\nThree." * 2000, "No blank line. " * 3000, "x" * 20_001, "a\n\n" * 9000],
-    ids=["empty", "short", "paragraphs", "long paragraph", "no space", "lines"],
-)
-def test_pieces_are_bounded_and_lose_nothing(text):
-    pieces = list(context._pieces(text))
-    assert "".join(pieces) == text
-    assert all(len(piece) <= context.PIECE for piece in pieces)
+@pytest.mark.parametrize("most", [29, 30])
+def test_too_many_tokens_are_refused_as_soon_as_they_are_found(monkeypatch, most):
+    read = []
+    original = context.tokens.tokenize
+    monkeypatch.setattr(context.tokens, "tokenize", lambda sentence: (read.append(sentence), original(sentence))[1])
+    with pytest.raises(DataError, match=f"more than {most} tokens"):
+        context._tokenize(["A river. " * 5, "Over there. " * 1000], most, threading.Event())
+    assert len(read) == (10 if most == 29 else 11)
 
 
-def test_cutting_at_blank_lines_and_sentence_ends_changes_no_sentence():
-    text = "They fell in love. Stocks fell! Did they?\n\n" * 300 + "No blank line follows. " * 1000
-    (found,) = context._tokenize([text], None, threading.Event())
-    assert found == stelmo.tokenize(text)
+@pytest.mark.parametrize("text", ["", "No blank line. " * 3000, "One. Two.\n\nThree." * 2000, 'He said "a? b." ' * 999])
+def test_the_sentences_are_those_of_the_library_however_long_the_text(text):
+    found = context._tokenize([text, "a"], None, threading.Event())
+    assert found == [stelmo.tokenize(text), [["a"]]]
 
 
 def test_slow_bodies_keep_nobody_out_and_are_given_up():

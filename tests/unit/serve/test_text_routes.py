@@ -13,7 +13,7 @@ from unit.serve.servers import BANK, LOAN, PROBLEM
 import stelmo
 from stelmo.explore import maps
 from stelmo.lm import probabilities as lm
-from stelmo.serve import arrays
+from stelmo.serve import answers
 from stelmo.store.runs import LearnedMix, Mixes
 
 MODEL = tiny.model()
@@ -43,7 +43,7 @@ def test_json_vectors_are_those_of_the_library_to_the_last_bit(client, layer):
 
 
 def test_npy_holds_all_tokens_end_to_end(client):
-    answer = embedded(client, arrays.NPY, sentences=[BANK, [], LOAN], layer=1)
+    answer = embedded(client, answers.NPY, sentences=[BANK, [], LOAN], layer=1)
     vectors = np.load(io.BytesIO(answer.content), allow_pickle=False)
     lengths = [int(length) for length in answer.headers["stelmo-lengths"].split(",")]
     assert lengths == [6, 0, 3]
@@ -51,7 +51,7 @@ def test_npy_holds_all_tokens_end_to_end(client):
 
 
 def test_all_layers_stand_before_the_tokens(client):
-    answer = embedded(client, arrays.NPY, sentences=[BANK, LOAN], layer="all")
+    answer = embedded(client, answers.NPY, sentences=[BANK, LOAN], layer="all")
     vectors = np.load(io.BytesIO(answer.content), allow_pickle=False)
     assert np.array_equal(vectors, np.concatenate(MODEL.layers([BANK, LOAN]), axis=1))
     assert np.shape(embedded(client, sentences=[BANK], layer="all").json()["vectors"]) == (1, 3, 6, 12)
@@ -59,7 +59,7 @@ def test_all_layers_stand_before_the_tokens(client):
 
 @pytest.mark.parametrize("layer", ["top", "all"])
 def test_arrow_has_a_row_for_each_token(client, layer):
-    answer = embedded(client, arrays.ARROW, sentences=[BANK, [], LOAN], layer=layer)
+    answer = embedded(client, answers.ARROW, sentences=[BANK, [], LOAN], layer=layer)
     table = pyarrow.ipc.open_stream(answer.content).read_all()
     assert table["token"].to_pylist() == BANK + LOAN
     assert table["sentence"].to_pylist() == [0] * 6 + [2] * 3
@@ -68,7 +68,7 @@ def test_arrow_has_a_row_for_each_token(client, layer):
     assert np.array_equal(found, np.concatenate(MODEL.embed([BANK, LOAN], "top")))
 
 
-@pytest.mark.parametrize("accept", [arrays.JSON, arrays.NPY, arrays.ARROW])
+@pytest.mark.parametrize("accept", [answers.JSON, answers.NPY, answers.ARROW])
 @pytest.mark.parametrize("layer", ["mean", "all"])
 def test_no_sentences_are_no_vectors(client, accept, layer):
     assert embedded(client, accept, sentences=[], layer=layer).content
@@ -77,14 +77,14 @@ def test_no_sentences_are_no_vectors(client, accept, layer):
 @pytest.mark.parametrize(
     ("accept", "kind"),
     [
-        ("*/*", arrays.JSON),
-        ("text/html, application/x-npy;q=0.5", arrays.NPY),
-        ("application/*", arrays.JSON),
-        ("Application/JSON", arrays.JSON),
-        ("application/json;q=0.1, application/x-npy", arrays.NPY),
-        ("application/json;q=0, application/*", arrays.NPY),
-        ("*/*, application/x-npy;q=0", arrays.JSON),
-        ("application/x-npy, application/json", arrays.NPY),
+        ("*/*", answers.JSON),
+        ("text/html, application/x-npy;q=0.5", answers.NPY),
+        ("application/*", answers.JSON),
+        ("Application/JSON", answers.JSON),
+        ("application/json;q=0.1, application/x-npy", answers.NPY),
+        ("application/json;q=0, application/*", answers.NPY),
+        ("*/*, application/x-npy;q=0", answers.JSON),
+        ("application/x-npy, application/json", answers.NPY),
     ],
 )
 def test_the_preferred_type_in_accept_is_taken(client, accept, kind):

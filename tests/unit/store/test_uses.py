@@ -303,3 +303,18 @@ def test_a_whole_journal_of_impossible_places_is_refused(kind, body, folder):
         journal.write(store.BLOCKS.packed(body, kind))
     with pytest.raises(DataError, match=r"journal\.bin: positions or uses that do not exist"):
         UseFolder(folder)
+
+
+def test_columns_are_kept_use_by_use(tmp_path):
+    folder = tmp_path / "uses"
+    first = Sentence(("the", "bank", "."), (0, 1), (("upos", ["DET", "NOUN"]),))
+    write(folder, [[first, Sentence(("a",), (0,))], [Sentence(("river",), (0,), (("upos", ["NOUN"]), ("x", ["é\n"])))]])
+    found = UseFolder(folder)
+    assert found.columns == {"upos": {0: "DET", 1: "NOUN", 3: "NOUN"}, "x": {3: "é\n"}}
+    assert found.sentences == [("the", "bank", "."), ("a",), ("river",)]
+    assert ("columns", "upos, x") in store.describe(folder)
+
+
+def test_sentences_without_columns_are_written_as_before():
+    assert Sentence(("a", "bank"), (1,)).line == '[["a", "bank"], [1]]\n'
+    assert Sentence.of_line(b'[["a", "bank"], [1]]') == Sentence(("a", "bank"), (1,))

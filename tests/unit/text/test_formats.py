@@ -22,11 +22,11 @@ def halves(text: str) -> list[list[str]]:
     return [part.split() for part in text.split("|") if part.split()]
 
 
-def sentences(tmp_path, text: str, format_name: str, column: int = 0) -> list[Sentence]:
+def sentences(tmp_path, text: str, format_name: str, column: int = 0, keep=()) -> list[Sentence]:
     path = tmp_path / "file"
     path.write_bytes(text.encode())
     with LineReader(path) as reader:
-        return list(read(reader, "file", format_name, tokenizer=halves, column=column))
+        return list(read(reader, "file", format_name, tokenizer=halves, column=column, keep=keep))
 
 
 def tokens(tmp_path, text: str, format_name: str, column: int = 0) -> list[list[str]]:
@@ -213,3 +213,51 @@ def test_a_real_treebank_has_words_in_every_sentence():
 @pytest.mark.parametrize("blank", ["\x0b", "\u00a0", "\x1c", "\x85"])
 def test_a_row_of_other_white_space_is_not_taken_for_a_document_mark(tmp_path, blank):
     assert tokens(tmp_path, f"a\n{blank}\nb\n", "columns") == [["a", blank, "b"]]
+
+
+# Further columns
+
+TREE = (
+    "# text = banks\n1-2\tbanks\t_\t_\t_\t_\t_\t_\t_\t_\n"
+    "1\tbank\tbank\tNOUN\tNN\t_\t0\troot\t_\t_\n2\ts\t_\tPART\tPOS\t_\t1\tcase\t_\t_\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("format_name", "text", "keep", "expected"),
+    [
+        ("conllu", TREE, ["upos", "deprel"], (("upos", ["NOUN", "PART"]), ("deprel", ["root", "case"]))),
+        ("columns", "bank NN O\ns POS B\n", ["1", "ner=2"], (("column 1", ["NN", "POS"]), ("ner", ["O", "B"]))),
+        ("jsonl", '{"tokens": ["bank", "s"], "pos": ["N", "P"]}\n', ["pos"], (("pos", ["N", "P"]),)),
+        ("jsonl", '{"tokens": ["bank", "s"], "source": "news"}\n', ["source"], (("source", ["news", "news"]),)),
+        ("jsonl", '{"text": "bank s", "source": "news"}\n', ["source"], (("source", ["news", "news"]),)),
+    ],
+)
+def test_columns_that_are_kept_have_a_value_for_each_token(tmp_path, format_name, text, keep, expected):
+    (found,) = sentences(tmp_path, text, format_name, keep=keep)
+    assert found.tokens == ["bank", "s"]
+    assert found.columns == expected
+
+
+@pytest.mark.parametrize("format_name", ["text", "tokens"])
+def test_a_format_without_columns_keeps_none(tmp_path, format_name):
+    with pytest.raises(ConfigError, match=f"{format_name} has no column 'upos'; give conllu, columns or jsonl"):
+        sentences(tmp_path, "a bank\n", format_name, keep=["upos"])
+
+
+@pytest.mark.parametrize(
+    ("format_name", "text", "column", "message"),
+    [
+        ("conllu", TREE, "pos", "column 'pos': CoNLL-U has lemma, upos"),
+        ("columns", "a b\n", "pos", "expected the number of a column, counted from 0, such as 3 or pos=3"),
+        ("columns", "a b\n", "ner=2", "file:1: 2 columns; ner is expected in column 2"),
+        ("jsonl", '{"tokens": ["a"]}\n', "pos", "file:1: no column 'pos' for 1 tokens"),
+        ("jsonl", '{"tokens": ["a"], "pos": ["N", "V"]}\n', "pos", "no column 'pos' for 1 tokens"),
+        ("jsonl", '{"text": "a b", "pos": ["N", "V"]}\n', "pos", "no column 'pos' for 2 tokens"),
+        ("jsonl", '{"tokens": ["a"], "pos": [3]}\n', "pos", "token 0 is 3; expected a string"),
+        ("jsonl", '["a"]\n', "pos", "no column 'pos' for 1 tokens"),
+    ],
+)
+def test_a_column_that_is_not_there_is_refused(tmp_path, format_name, text, column, message):
+    with pytest.raises((ConfigError, DataError), match=message):
+        sentences(tmp_path, text, format_name, keep=[column])

@@ -53,6 +53,7 @@ export const tokenize = (text) => ask("POST", "tokenize", { text });
 export const similarity = (first, second) => ask("POST", "similarity", { first, second, layers: "each" });
 export const neighbours = (question) => ask("POST", "neighbours", question);
 export const guess = (tokens, position, k) => ask("POST", "guess", { tokens, position, k });
+export const substitutes = (groups) => ask("POST", "substitutes", { groups });
 export const map = (question) => ask("POST", "map", question);
 
 /** A slow map, computed as a job. stopped() is called between two polls; a stopped job is cancelled and gives null. */

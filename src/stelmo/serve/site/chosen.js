@@ -1,12 +1,14 @@
 /** A chosen use, or a sentence of the visitor → a panel with the sentence, its group and its nearest uses. Knows no server. */
 
 import { el } from "./dom.js";
+import { expected } from "./groups.js";
 import { sentence } from "./sentence.js";
 
 const AROUND = 6;   // tokens shown on each side of a neighbour
 
 /** onhover(id or null), onpick(id), onclose(). draw({title, tokens, position, group, near, note}) or draw(null);
-    group: {colour, label, size, votes}: votes of the nearest uses, for a sentence that is not on the map by itself. */
+    group: {kind, colour, label, size, substitutes, votes}: votes of the nearest uses, for a sentence that is not on the map
+    by itself. */
 export function chosen(onhover, onpick, onclose) {
   const node = el("section.chosen", { "aria-live": "polite", hidden: true });
 
@@ -31,9 +33,11 @@ export function chosen(onhover, onpick, onclose) {
   return { node, draw };
 }
 
-function membership({ label, size, votes }, count) {
+function membership({ kind, label, size, votes, substitutes }, count) {
   if (!label) return ["The uses on this map do not separate into groups."];
   const name = el("strong", {}, el("bdi", {}, label));
-  if (votes === undefined) return ["Group ", name, `, ${size} use${size === 1 ? "" : "s"}`];
-  return ["Nearest group: ", name, ` (${votes} of the ${count} most similar uses)`];
+  const instead = expected({ substitutes });
+  const more = instead.length ? [" ", ...instead] : [];
+  if (votes === undefined) return [`${kind} `, name, `, ${size} use${size === 1 ? "" : "s"}.`, ...more];
+  return [`Nearest ${kind.toLowerCase()}: `, name, ` (${votes} of the ${count} most similar uses).`, ...more];
 }

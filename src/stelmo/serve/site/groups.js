@@ -1,4 +1,4 @@
-/** Groups of uses → cards with their distinctive words and their sentences, the most typical first. Knows no map. */
+/** Groups of uses → cards with their words, substitutes and sentences, the most typical first. Knows no map. */
 
 import { el } from "./dom.js";
 import { sentence } from "./sentence.js";
@@ -10,14 +10,17 @@ const AROUND = 6;    // tokens shown on each side of the word
 export function groups(onhover, onpick, ondim) {
   const node = el("div.groups");
   const unfolded = new Set();
+  let notes = [];   // one for each group
 
   function draw({ uses, clusters, colours }) {
     const alone = clusters.length === 1;
+    notes = [];
     node.replaceChildren(...clusters.map((cluster, c) => {
       const typical = cluster.examples.map((place) => uses[place]);
       const others = uses.filter((use) => use.cluster === c && !typical.includes(use));
       return card([...typical, ...others], cluster, colours[c], c, alone);
     }));
+    instead(clusters);
   }
 
   function card(uses, cluster, colour, c, alone) {
@@ -32,9 +35,16 @@ export function groups(onhover, onpick, ondim) {
     const label = () => { if (more) more.textContent = unfolded.has(colour) ? "Fewer" : `All ${uses.length}`; };
     label();
     fill();
+    const note = el("p.note.instead");
+    notes.push(note);
     const title = alone ? "All uses together" : groupName(cluster, c);
     return el(`section.group.c${colour}`, { onpointerenter: () => ondim(alone ? null : c), onpointerleave: () => ondim(null) },
-      el("h3", {}, el("bdi", {}, title), el("span.count", {}, `${uses.length} use${uses.length === 1 ? "" : "s"}`)), list, more || "");
+      el("h3", {}, el("bdi", {}, title), el("span.count", {}, `${uses.length} use${uses.length === 1 ? "" : "s"}`)), note, list, more || "");
+  }
+
+  /** The substitutes, which can come later than the groups. */
+  function instead(clusters) {
+    notes.forEach((note, c) => note.replaceChildren(...expected(clusters[c])));
   }
 
   const line = (use) => el("li", {}, el("button.line", {
@@ -43,8 +53,11 @@ export function groups(onhover, onpick, ondim) {
     onfocus: () => onhover(use.id), onblur: () => onhover(null),
   }, sentence(use.tokens, use.position, AROUND)));
 
-  return { node, draw };
+  return { node, draw, instead };
 }
+
+/** What the language model would put in the place of the uses of a group, as parts of a paragraph; empty if it is not known. */
+export const expected = ({ substitutes }) => (substitutes?.length ? ["In its place the model expects: ", el("bdi", {}, substitutes.join(", ")), "."] : []);
 
 /** The words that distinguish a group, or its number. */
 export const groupName = (cluster, number) => cluster.words.join(" · ") || `Group ${number + 1}`;

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { alignment } from "./align.js";
 import { chosen } from "./chosen.js";
-import { colours } from "./colours.js";
+import { byColumn, colours, columnsOf } from "./colours.js";
 import { choice, el, motion } from "./dom.js";
 import { credits, exportBar } from "./export.js";
 import { contains, finder } from "./find.js";
@@ -35,13 +35,15 @@ export function view(model, change, source = api) {
   const count = model.layers;
   const saved = source !== api;
   let params = {};
-  let shown = null;                     // the answer that is drawn
+  let grouped = null;                   // the answer, with the groups that were found
+  let shown = null;                     // what is drawn: the same, or grouped by a column of the data
   let drawn = [];                       // the points of each map as drawn
   let fixed = { key: "", maps: [] };    // maps of the word that set scale and direction for all its mixes
   let before = new Map();               // use id → colour
   let shades = [];                      // colour of each group
   let selected = null;                  // ids encircled on a map
-  let last = { key: "", dragging: false };
+  let last = { key: "", dragging: false, colour: undefined };
+  const labelled = new WeakSet();       // groups whose substitutes were asked for
   let open = "";                        // what the panel of a use shows
   let opening = motion() && !once("played");
   const set = (changes, options) => change({ ...params, ...changes }, options);
@@ -55,6 +57,8 @@ export function view(model, change, source = api) {
   const method = choice("Projection", METHODS.filter(([name]) => model.map_methods.includes(name)), (value) => set({ method: value === "pca" ? null : value }));
   const groupCount = el("select", { "aria-label": "Number of groups", onchange: () => set({ groups: groupCount.value }) },
     el("option", { value: "" }, "automatic"), d3.range(1, 9).map((k) => el("option", { value: k }, String(k))));
+  const colourBy = el("select", { "aria-label": "Colour by", onchange: () => set({ colour: colourBy.value }) });
+  const colourField = el("label.field", { hidden: true }, "Colour by", colourBy);
   const second = el("input", { type: "checkbox", onchange: () => set({ mix2: second.checked ? "0" : null, gamma2: null }) });
   const says = status();
   const progress = el("progress", { max: 1, value: 0, "aria-label": "Progress of the map", hidden: true });
@@ -70,7 +74,7 @@ export function view(model, change, source = api) {
   const body = el("div.stage", {},
     el("div.maps", {}, panels.map((p) => p.node)),
     el("div.side", {}, saved ? "" : own.node, panelOfUse.node, cards.node),
-    el("div.options", {}, el("div.controls", {}, saved ? "" : method.node, saved ? "" : el("label.field", {}, "Groups", groupCount), el("label.field", {}, second, "Show a second map")),
+    el("div.options", {}, el("div.controls", {}, saved ? "" : method.node, saved ? "" : el("label.field", {}, "Groups", groupCount), colourField, el("label.field", {}, second, "Show a second map")),
       found.node, el("div.trusts", {}, panels.map((p) => p.trust.node)), bar.node));
   const node = el("section.view.meanings", {}, el("div.title", {}, el("h1", {}, "The meanings of ", saved ? box : box.node), how.button, chips), lede, says.node, body, how.dialog);
   const offered = suggestions();
@@ -111,7 +115,7 @@ export function view(model, change, source = api) {
 
   /** The groups depend on these only; a new sentence of the visitor or a second map does not change them. */
   const groupKey = ({ word: of, mixes: [first], clusters, method: by }) => JSON.stringify([of, first, clusters, by]);
-  const sameGroups = (question) => shown !== null && shown.groupKey === groupKey(question);
+  const sameGroups = (question) => grouped !== null && grouped.groupKey === groupKey(question);
 
   /** The first and the top contextual layer at γ = 1: they fix the scale and the direction of all mixes of a word,
       whatever was shown before. */
@@ -123,19 +127,46 @@ export function view(model, change, source = api) {
 
   /** While a slider is dragged the groups are kept: computing them takes too long, and the eye follows them. */
   async function draw(question, fresh) {
-    const sameUses = shown && String(shown.uses.map((use) => use.id)) === String(fresh.uses.map((use) => use.id));
+    const sameUses = grouped && String(grouped.uses.map((use) => use.id)) === String(fresh.uses.map((use) => use.id));
     if (!sameUses) [before, selected] = [new Map(), null];
     const kept = sameUses && (question.dragging || (question.method === "pca" && sameGroups(question)));
-    const answer = kept ? { ...fresh, uses: shown.uses, clusters: shown.clusters } : fresh;
-    shades = colours(answer.uses, answer.clusters.length, before);
-    before = new Map(answer.uses.map((use) => [use.id, shades[use.cluster]]));
-    shown = { ...answer, groupKey: kept ? shown.groupKey : groupKey(question) };
+    const answer = kept ? { ...fresh, uses: grouped.uses, clusters: grouped.clusters } : fresh;
+    grouped = { ...answer, groupKey: kept ? grouped.groupKey : groupKey(question) };
     body.hidden = false;
-    lede.replaceChildren(...summary(question, answer));
-    if (!question.dragging) cards.draw({ uses: answer.uses, clusters: answer.clusters, colours: shades });
+    colour(question.dragging);
+    lede.replaceChildren(...summary(question, grouped, byWhat()));
     bar.show(true);
+    if (!question.dragging) labelGroups();
     if (opening) await playLayers();
-    drawMaps(answer, question.method, question.dragging);
+    drawMaps(shown, question.method, question.dragging);
+    decorate();
+  }
+
+  /** The column of the data that the uses are coloured by; undefined for the groups. */
+  const byWhat = () => (grouped && columnsOf(grouped).includes(params.colour) ? params.colour : undefined);
+
+  /** Colours for the groups, or for the values of a column. */
+  function colour(dragging = false) {
+    shown = byColumn(grouped, params.colour);
+    shades = colours(shown.uses, shown.clusters.length, before);
+    before = new Map(shown.uses.map((use) => [use.id, shades[use.cluster]]));
+    const names = columnsOf(grouped);
+    colourField.hidden = !names.length;
+    colourBy.replaceChildren(el("option", { value: "" }, "group"), ...names.map((name) => el("option", { value: name }, name)));
+    colourBy.value = byWhat() ?? "";
+    if (!dragging) cards.draw({ uses: shown.uses, clusters: shown.clusters, colours: shades });
+  }
+
+  /** What the language model would put in the place of each group. It takes a second, so the map does not wait for it. */
+  async function labelGroups() {
+    const { uses, clusters } = grouped;
+    if (saved || !model.has_softmax || clusters.length < 2 || labelled.has(clusters)) return;
+    labelled.add(clusters);
+    const answer = await source.substitutes(clusters.map((_, c) => uses.filter((use) => use.cluster === c).map((use) => use.id))).catch(() => null);
+    if (!answer) return void labelled.delete(clusters);
+    clusters.forEach((cluster, c) => { cluster.substitutes = answer.groups[c]; });
+    if (clusters !== shown.clusters) return;
+    cards.instead(clusters);
     decorate();
   }
 
@@ -179,7 +210,7 @@ export function view(model, change, source = api) {
     open = what;
   }
 
-  const group = (cluster) => ({ colour: shades[cluster], label: shown.clusters.length > 1 ? groupName(shown.clusters[cluster], cluster) : "", size: shown.clusters[cluster].size });
+  const group = (cluster) => ({ kind: byWhat() ?? "Group", substitutes: shown.clusters[cluster].substitutes, colour: shades[cluster], label: shown.clusters.length > 1 ? groupName(shown.clusters[cluster], cluster) : "", size: shown.clusters[cluster].size });
 
   /** The group of most of the nearest uses. */
   function vote(near) {
@@ -199,7 +230,7 @@ export function view(model, change, source = api) {
     panels[0].map.light(null, []);
     await play(layers.map((one, layer) => () => {
       panels[0].set(mixes.single(count, layer), 1);
-      panels[0].map.say(subtitle(layer, count, answer));
+      panels[0].map.say(subtitle(layer, count, grouped));
       drawMaps({ ...answer, maps: one.maps, clusters: layer === count - 1 ? answer.clusters : [] }, "pca", false, { duration: FLIGHT });
     }), motion() ? FRAME : FRAME / 2);
     panels[0].map.say("");
@@ -235,9 +266,18 @@ export function view(model, change, source = api) {
     const question = { word: word(), mixes: asked, method: params.method ?? "pca", limit: LIMIT, text: params.own ?? "",
       ...(params.groups ? { clusters: Number(params.groups) } : {}) };
     const key = JSON.stringify(question);
+    const recoloured = grouped && params.colour !== last.colour;
+    if (recoloured) before = new Map();
     if (key !== last.key || (last.dragging && !dragging)) fetch({ ...question, dragging });
-    else decorate();
-    last = { key, dragging };
+    else {
+      if (recoloured) {
+        colour();
+        lede.replaceChildren(...summary(question, grouped, byWhat()));
+        drawMaps(shown, shown.method, false);
+      }
+      decorate();
+    }
+    last = { key, dragging, colour: params.colour };
   }
 
   async function suggestions() {
@@ -255,10 +295,12 @@ export function view(model, change, source = api) {
   }
 
   function table(uses) {
-    const at = new Map(shown.uses.map((use, i) => [use.id, i]));
+    const at = new Map(grouped.uses.map((use, i) => [use.id, i]));
     const layers = shown.maps.map((_, m) => mixes.name(mixes.parse(m ? params.mix2 : params.mix, count))).join(" and ");
-    return uses.map((use) => ({
-      word: word(), layer: layers, id: use.id, group: use.cluster, label: shown.clusters[use.cluster].words.join(" "), position: use.position,
+    return uses.map(({ id }) => grouped.uses[at.get(id)]).map((use) => ({
+      word: word(), layer: layers, id: use.id, group: use.cluster, label: grouped.clusters[use.cluster].words.join(" "),
+      substitutes: (grouped.clusters[use.cluster].substitutes ?? []).join(" "), position: use.position,
+      ...Object.fromEntries(Object.entries(use.columns ?? {}).map(([name, value]) => [`data ${name}`, value])),
       ...Object.assign({}, ...drawn.map((points, m) => ({ [`x${m + 1}`]: points[at.get(use.id)][0], [`y${m + 1}`]: points[at.get(use.id)][1] }))),
       sentence: plain(use.tokens),
     }));
@@ -267,8 +309,8 @@ export function view(model, change, source = api) {
   function exported() {
     const drawings = panels.filter((p) => !p.node.hidden);
     const titles = drawings.map((_, m) => mixes.title(mixes.parse(m ? params.mix2 : params.mix, count)));
-    const legend = shown.clusters.length > 1 ? shown.clusters.map((cluster, c) => ({ colour: `c${shades[c]}`, text: `${groupName(cluster, c)} (${cluster.size})` })) : [];
-    const { groupKey: _, ...data } = shown;
+    const legend = shown.clusters.length > 1 ? shown.clusters.map((cluster, c) => ({ colour: `c${shades[c]}`, text: legendText(cluster, c) })) : [];
+    const { groupKey: _, ...data } = grouped;
     const credit = credits(model);
     return { name: `meanings-${word()}`, svgs: drawings.map((p) => p.map.svg), rows: table(shown.uses), data: { credit, layers: titles, ...data },
       picture: { title: `The meanings of “${word()}”: ${summaryOfUses(shown)}`, captions: titles, legend, credit } };
@@ -295,13 +337,14 @@ function panel(i, count, saved, onmix, onhover, onpick, onselect, onplay) {
 /** What to run where the server was started without an index. */
 const noIndex = () => el("pre", { tabindex: 0 }, "stelmo explore                                  # the bundled index\nstelmo index corpus.txt --to uses               # or an index of your own text\nstelmo explore uses");
 
+const legendText = (cluster, c) => `${groupName(cluster, c)} (${cluster.size})${cluster.substitutes?.length ? `; in its place the model expects ${cluster.substitutes.join(", ")}` : ""}`;
 const number = (count) => count.toLocaleString("en");
 const summaryOfUses = ({ uses, total }) => (uses.length < total ? `${number(uses.length)} of ${number(total)} uses` : `${number(uses.length)} use${uses.length === 1 ? "" : "s"}`);
 
-function summary({ word, clusters: asked }, { uses, total, clusters }) {
+function summary({ word, clusters: asked }, { uses, total, clusters }, column) {
   if (total === 1) return [`One use of “${word}” in the index.`];
-  const found = clusters.length > 1 ? `in ${clusters.length} groups` : "which do not separate into groups here";
-  const how = clusters.length > 1 && !asked ? ", found without any labels" : "";
+  const found = column ? `coloured by ${column}` : clusters.length > 1 ? `in ${clusters.length} groups` : "which do not separate into groups here";
+  const how = clusters.length > 1 && !asked && !column ? ", found without any labels" : "";
   return [`${summaryOfUses({ uses, total })} of “${word}”, ${found}`, el("span.wide", {}, how),
     ".", el("span.wide", {}, " Each point is one sentence; nearby points are similar uses.")];
 }

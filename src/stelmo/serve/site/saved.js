@@ -10,7 +10,7 @@ export function answers(data) {
   async function map({ word, mixes: asked, clusters }) {
     const { total, uses, maps } = data.words[word] ?? data.words[words[0]];
     const found = asked.map(({ weights }) => maps[mixes.name(weights)] ?? maps[data.model.layers - 1]);
-    const grouped = clusters === 1 ? { groups: uses.map(() => 0), clusters: [{ size: uses.length, words: [], examples: [] }] } : found[0];
+    const grouped = clusters === 1 ? { groups: uses.map(() => 0), clusters: [{ size: uses.length, words: [], substitutes: [], examples: [] }] } : found[0];
     return { word, total, method: "pca", maps: found, clusters: grouped.clusters,
       uses: uses.map((use, i) => ({ ...use, cluster: grouped.groups[i] })) };
   }

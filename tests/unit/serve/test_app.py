@@ -48,7 +48,7 @@ def test_every_request_body_has_an_example_that_is_answered():
     made = app(MODEL)
     bodies = made.openapi()["components"]["schemas"]
     requests = {name: body for name, body in bodies.items() if name.endswith("Request")}
-    assert len(requests) == 8
+    assert len(requests) == 9
     assert all(body.get("examples") for body in requests.values())
     with servers.asked(MODEL) as client:
         for route in ("tokenize", "embed", "similarity", "guess"):
