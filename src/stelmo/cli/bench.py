@@ -10,7 +10,7 @@ from stelmo.config import choose
 from stelmo.errors import ConfigError
 
 EXAMPLE = (
-    "Examples: `stelmo bench small full --picture speed.svg`, `stelmo bench run-lstm/model run-cnn/model --threads 1`"
+    "Example: `stelmo bench small full --picture speed.svg`, or `stelmo bench run-lstm/model run-cnn/model --threads 1`"
 )
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stelmo.paper.run import Outcome
 
 EXAMPLE = (
-    "Examples: `stelmo paper --data data --to report --parts table1,figure2 --tasks ner,sst5`, "
+    "Example: `stelmo paper --data data --to report --parts table1,figure2 --tasks ner,sst5`, or "
     "`stelmo paper --data data --to encoders --parts encoders --corpus corpus --processor-time 60m`"
 )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PROBES = ("wsd", "pos", "wic", "coarse", "scws")
 ALL = "all"
 EXAMPLE = (
-    "Examples: `stelmo probe wic --data polysemy/wic --vectors glove.6B.100d.txt`, "
+    "Example: `stelmo probe wic --data polysemy/wic --vectors glove.6B.100d.txt`, or "
     "`stelmo probe all --data data --vectors glove.6B.100d.txt --transformer all-MiniLM-L6-v2 "
     "--cache probes --markdown`"
 )

@@ -338,7 +338,7 @@ def test_chunks_left_of_a_text_that_was_changed_are_not_used(tmp_path, small_chu
 KILLED = """
 import sys
 from pathlib import Path
-from stelmo.config import PrepareSettings
+from stelmo.settings import PrepareSettings
 from stelmo.corpus import chunks
 from stelmo.corpus.prepare import prepare
 if __name__ == "__main__":
