@@ -5,7 +5,6 @@ TensorFlow is not needed: `bundle` reads its files.
 """
 
 import re
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from stelmo.config import ModelConfig, WordInput
 from stelmo.errors import ModelError
 from stelmo.formats import bilm
 from stelmo.formats.tensorflow.bundle import Bundle, latest_checkpoint, open_bundle
+from stelmo.formats.untrusted.hdf5 import written_shape
 from stelmo.model.bilm import Softmax
 from stelmo.store.saved import SavedModel, filled_bilm, filled_softmax
 from stelmo.text.vocabulary import Vocabulary, read_vocabulary
@@ -150,7 +150,7 @@ def _variable(dataset: str, layers: int) -> str:
 def _read(bundle: Bundle, name: str, expected: tuple[int | None, ...]) -> NDArray[Any]:
     shape = _shape(bundle, name, len(expected))
     if any(size not in (None, found) for size, found in zip(expected, shape, strict=True)):
-        raise ModelError(f"{bundle.prefix}: {name} has shape {shape}; the options say {_written(expected)}")
+        raise ModelError(f"{bundle.prefix}: {name} has shape {shape}; the options say {written_shape(expected)}")
     if bundle.dtype(name).kind != "f":
         raise ModelError(f"{bundle.prefix}: {name} holds {bundle.dtype(name)}; weights are floating-point numbers")
     return np.ascontiguousarray(bundle.read(name))
@@ -161,10 +161,6 @@ def _shape(bundle: Bundle, name: str, rank: int) -> tuple[int, ...]:
     if len(shape) != rank:
         raise ModelError(f"{bundle.prefix}: {name} has shape {shape}; expected {rank} dimensions")
     return shape
-
-
-def _written(shape: Iterable[int | None]) -> str:
-    return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
 
 
 def _read_softmax(bundle: Bundle, config: ModelConfig) -> Softmax:

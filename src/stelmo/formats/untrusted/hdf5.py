@@ -2,7 +2,7 @@
 
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,9 +43,9 @@ def read(file: Any, name: str, expected: tuple[int | None, ...]) -> NDArray[Any]
     where = f"{file.filename}: {name}"
     dataset = _dataset(file, name, where)
     if dataset.shape is None:
-        raise ModelError(f"{where} has no shape and no numbers; the options say {_written(expected)}")
+        raise ModelError(f"{where} has no shape and no numbers; the options say {written_shape(expected)}")
     if not _fits(dataset.shape, expected):
-        raise ModelError(f"{where} has shape {dataset.shape}; the options say {_written(expected)}")
+        raise ModelError(f"{where} has shape {dataset.shape}; the options say {written_shape(expected)}")
     if dataset.dtype.kind != "f" or dataset.dtype.itemsize > 8:
         raise ModelError(f"{where} holds {dataset.dtype}; weights are floating-point numbers")
     _refuse_inflation(dataset, Path(file.filename).stat().st_size, where)
@@ -132,5 +132,6 @@ def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
     return len(shape) == len(expected) and all(e in (None, s) for s, e in zip(shape, expected, strict=True))
 
 
-def _written(shape: tuple[int | None, ...]) -> str:
+def written_shape(shape: Iterable[int | None]) -> str:
+    """(any, 128) for an expected shape whose first size is free."""
     return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
