@@ -56,7 +56,8 @@ def perplexity(
         ),
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option(min=1, help="With --data: read about the first N tokens of each row; default: all.")
+        int | None,
+        typer.Option(min=1, help="With --data: read about N evenly spread tokens for each row; default: all."),
     ] = None,
     side_by_side: Annotated[
         int,
@@ -248,10 +249,6 @@ def _measure_corpus(
         typer.echo(
             f"full softmax over {len(model.vocabulary or ()):,} words; unknown: outside that vocabulary, scored as "
             f"<UNK>; {side_by_side} rows side by side, state carried"
-        )
-    if tokens is not None and len(found) > 2:
-        screen.note(
-            f"with --tokens, the last row reads the beginning of all held-out text, which begins with {found[0].file}"
         )
 
 

@@ -67,6 +67,17 @@ class Sentences:
                 shards.append((types_N[start : ends_S[high - 1]], ends_S[low:high] - start))
         return Sentences(shards)
 
+    def spread(self, tokens: int) -> "Sentences":
+        """Sentences at even distances, with about so many tokens, ends of sentences included; at most all."""
+        share = tokens / max(1, self.tokens + len(self))
+        if share >= 1:
+            return self
+        count = math.ceil(share * len(self))
+        starts_S, lengths_S = self.spans(np.arange(count) * len(self) // count)
+        ends_S = lengths_S.cumsum()
+        places_N = np.repeat(starts_S - ends_S + lengths_S, lengths_S) + np.arange(lengths_S.sum())
+        return Sentences([(self.types(places_N).astype(np.uint32), ends_S)])
+
     def types(self, places: Ints) -> Ints:
         """The words at these positions, counted over all shards."""
         found = np.empty_like(places)

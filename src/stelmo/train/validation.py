@@ -58,19 +58,21 @@ def validate(
     tokens: int | None = None,
     watch: Watch | None = None,
 ) -> Perplexity:
-    """On all sentences, or about the first `tokens` of them; the processes share the rows.
+    """On all sentences, or on some at even distances with about so many `tokens`; the processes share the rows.
 
     `watch` is called after each window, with the types of all processes and the mask of those that count.
     """
     if not bilm.config.has_state:
         rows, steps = world.size, rows * steps  # windows of one row: the processes take turns
+    if tokens is not None:
+        sentences = sentences.spread(tokens)
     rows = min(rows, len(sentences))
     own = slice(world.rank, rows, world.size)
     table = bilm.encoder.table
     state = bilm.zero_state(len(range(rows)[own]))
     sums = torch.zeros(3, dtype=torch.float64, device=table.device)  # forward, backward, tokens
     windows = held_out(sentences, rows=rows, steps=steps) if bilm.config.has_state else _uncut(sentences, rows, steps)
-    for window, mask_TB in _limited(windows, tokens):
+    for window, mask_TB in windows:
         if state.rows:
             part = window.of_rows(own)
             counted_TB = torch.from_numpy(mask_TB[:, own].copy()).to(table.device)
@@ -106,15 +108,6 @@ def _side_by_side(windows: list[Window], rows: int) -> Masked:
         for part, found_2T1 in zip(joined, window, strict=True):
             part[:, :steps, row] = found_2T1[:, :, 0]
     return Window(*joined), mask_TB
-
-
-def _limited(windows: Iterator[Masked], tokens: int | None) -> Iterator[Masked]:
-    seen = 0
-    for window, mask_TB in windows:
-        yield window, mask_TB
-        seen += int(mask_TB.sum())
-        if tokens is not None and seen >= tokens:
-            return
 
 
 @torch.no_grad()
@@ -154,8 +147,8 @@ def measure_heldout(
 ) -> list[HeldOut]:
     """Each input file that has held-out sentences, then all held-out text, each validated as pretraining does.
 
-    Words are looked up in the model's vocabulary, so models with different vocabularies can be compared. `tokens`
-    limits each result to about the first tokens of its text.
+    Words are looked up in the model's vocabulary, so models with different vocabularies can be compared. With
+    `tokens`, each result is of about so many tokens, in sentences at even distances.
     """
     if model.settings.precision not in ("float32", "float64"):
         raise ConfigError(f"precision: {model.settings.precision}; validation computes in float32 or float64")

@@ -1,5 +1,6 @@
 """Streams: what a row reads, whoever reads it and however often it is interrupted."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -185,6 +186,18 @@ def test_held_out_words_are_read_once_in_both_directions(sizes, rows, steps, sha
         found = sorted(np.concatenate([np.empty(0, np.int64), *targets]).tolist())
         assert [word for word in found if word > END] == words
         assert found.count(end) == len(sizes)
+
+
+@quick
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=60), st.integers(1, 3), st.integers(1, 400))
+def test_a_sample_is_of_whole_sentences_at_even_distances(sizes, shards, tokens):
+    sentences = sentences_of(sizes, shards)
+    sample = sentences.spread(tokens)
+    every = {tuple(sentences[number]): number for number in range(len(sentences))}
+    numbers = [every[tuple(sample[number])] for number in range(len(sample))]
+    count = min(len(sizes), math.ceil(tokens / (sum(sizes) + len(sizes)) * len(sizes)))
+    assert numbers == [number * len(sizes) // count for number in range(count)]
+    assert sample.tokens == sum(sizes[number] for number in numbers)
 
 
 @quick
