@@ -80,7 +80,7 @@ def entries(run):
 @pytest.mark.long
 @pytest.mark.parametrize("negatives", ["all", 8])
 def test_four_sentences_are_learnt_by_heart(negatives, four, tmp_path):
-    words = ["batch=2", "unroll=8", "tokens=6400", "lr=0.02", "dropout=0", f"negatives={negatives}"]
+    words = ["batch=2", "unroll=8", "tokens=6400", "lr=0.01", "dropout=0", f"negatives={negatives}"]
     best = pretrain(plan("tiny", words=words), four, tmp_path / "run").best
     assert best.forward < 2
     assert best.backward < 2
