@@ -4,12 +4,13 @@
 are how a task is trained and how it uses ELMo. Overrides are `name=value` assignments and TOML files.
 """
 
+import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from stelmo.config import Clip, Positive, Settings
 from stelmo.errors import ConfigError
@@ -112,7 +113,13 @@ class PrepareSettings(Settings):
         return 100_000 if self.size is None and self.min_count is None else self.size
 
 
-Duration = Annotated[str, Field(pattern=r"^\d+(\.\d+)?[smhd]$")]
+def _duration(text: str) -> str:
+    if not re.fullmatch(r"\d+(\.\d+)?[smhd]", text):
+        raise ValueError("expected a number and one of s, m, h, d, such as 90m")
+    return text
+
+
+Duration = Annotated[str, AfterValidator(_duration)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 

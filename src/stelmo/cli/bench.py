@@ -44,7 +44,14 @@ def bench(
 
     chosen = sizes or ["small"]
     choose("--clock", clock, tuple(speed.CLOCKS))
-    of_models = not any(size in speed.SIZES for size in chosen) and any(Path(name).exists() for name in chosen)
+    known = ", ".join(speed.SIZES)
+    unknown = [name for name in chosen if name not in speed.SIZES]
+    of_models = len(unknown) == len(chosen)
+    if unknown and not of_models:
+        raise ConfigError(f"{unknown[0]!r} is not a size ({known}); sizes and models exclude each other")
+    for name in unknown:
+        if not Path(name).exists():
+            raise ConfigError(f"{name!r} is neither a size ({known}) nor a model file or folder")
     if of_models and picture is not None:
         raise ConfigError(f"--picture {picture}: only for sizes; leave it out to compare models")
     if not of_models and (as_json or clock != "wall"):
@@ -56,8 +63,6 @@ def bench(
     if of_models:
         _compare(chosen, rounds, clock, as_json)
         return
-    for size in chosen:
-        choose("size", size, tuple(speed.SIZES))
     typer.echo(
         f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}, torch {torch.__version__}, "
         f"tokens per second, median of {rounds} interleaved rounds\n"

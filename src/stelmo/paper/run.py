@@ -45,8 +45,7 @@ class Outcome(NamedTuple):
 def begin(setup: Setup, fingerprint: str) -> None:
     """Refuse to mix cells of different models, sizes or static vectors in one report."""
     made_with = {"bilm": fingerprint, "size": setup.size, "vectors": vectors_of(setup)}
-    runs.make(setup.to)
-    runs.note_or_compare(setup.to / NOTE, made_with)
+    trained_with = None
     if "encoders" in setup.parts and setup.corpus is not None:
         trained_with = {
             "corpus": corpora.read(setup.corpus).fingerprint(),
@@ -54,6 +53,9 @@ def begin(setup: Setup, fingerprint: str) -> None:
             "settings": list(setup.settings),
             "vectors": setup.vectors,
         }
+    runs.make(setup.to)
+    runs.note_or_compare(setup.to / NOTE, made_with)
+    if trained_with is not None:
         runs.note_or_compare(setup.to / ENCODERS, trained_with)
 
 

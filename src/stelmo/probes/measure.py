@@ -41,6 +41,8 @@ Found = dict[str, list[Row]]  # probe → rows
 
 def find(data: Path, probes: Sequence[str]) -> dict[str, Path]:
     """Probe → its folder, by name, anywhere below `data`; probes without data are left out."""
+    if not data.is_dir():
+        raise DataError(f"{data}: no such folder; give the folder that holds the probes' data")
     found = {}
     for probe in probes:
         folders = [path for name in FOLDERS[probe] for path in sorted(data.rglob(name)) if path.is_dir()]

@@ -29,7 +29,7 @@ def test_a_table_and_a_picture_are_written(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["huge"], "size: 'huge' is not one of small"),
+        (["huge"], "'huge' is neither a size (small) nor a model file or folder"),
         (["--picture", "rows.gif"], "a picture ends in .svg or .png"),
         (["--picture", "nowhere/rows.svg"], "there is no folder nowhere"),
     ],
@@ -62,7 +62,7 @@ def test_models_are_compared_with_each_other(tmp_path, monkeypatch, capsys):
         (["--json"], "only to compare models"),
         (["small", "--clock", "processor"], "only to compare models"),
         ([".", "--picture", "rows.svg"], "only for sizes"),
-        (["small", "."], "size: '.' is not one of small"),
+        (["small", "."], "'.' is not a size (small); sizes and models exclude each other"),
     ],
 )
 def test_options_of_the_other_kind_are_refused(arguments, message, monkeypatch, capsys):

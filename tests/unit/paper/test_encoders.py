@@ -9,7 +9,7 @@ from commands import run
 from unit.cli.test_probe import coarse_folder, write_pos, write_wsd
 
 from stelmo import benchmark
-from stelmo.errors import ConfigError, OutputError
+from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.paper import cells, encoders, report
 from stelmo.paper import run as runs
 from stelmo.paper.cells import Cell, Setup
@@ -113,6 +113,13 @@ def test_cells_that_need_others_run_after_them(tmp_path, monkeypatch):
 def test_without_a_corpus_the_part_is_refused(setup):
     with pytest.raises(ConfigError, match="--parts encoders requires --corpus FOLDER"):
         cells.cells(setup._replace(corpus=None))
+
+
+def test_a_corpus_that_cannot_be_read_leaves_no_report_behind(setup, tmp_path):
+    wrong = setup._replace(to=tmp_path / "new", corpus=tmp_path / "nowhere")
+    with pytest.raises(DataError, match="nowhere: no such folder"):
+        runs.begin(wrong, "fingerprint")
+    assert not wrong.to.exists()
 
 
 def test_encoders_are_run_when_asked_for_and_not_by_default(setup):

@@ -146,6 +146,8 @@ def test_folders_are_found_by_name_wherever_they_are(tmp_path):
 
 
 def test_a_folder_without_any_of_them_is_refused(tmp_path):
+    with pytest.raises(DataError, match="nowhere: no such folder"):
+        measure.find(tmp_path / "nowhere", ["wsd"])
     with pytest.raises(DataError, match="none of the folders wsd, scws below it"):
         measure.find(tmp_path, ["wsd", "scws"])
 
