@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+FREQUENT = 100  # words of the vocabulary at most that are too frequent to compare; of a small one, a hundredth
 
 
 class Pair(NamedTuple):
@@ -34,9 +35,13 @@ class Contrast(NamedTuple):
 
 
 def shared_word(sentences: Sequence[Sequence[str]], vocabulary: Sequence[str] | None) -> str | None:
-    """The word that most sentences have in common, once in each; of several the rarest (or longest). None: no word."""
+    """The word that most sentences have in common, once in each; of several the rarest (or longest). None: no word.
+
+    A vocabulary is in order of frequency. Its first words, such as "the", say little of a sentence and are not taken.
+    """
     counts = Counter(word for tokens in sentences for word, times in Counter(tokens).items() if times == 1)
-    found = [word for word, times in counts.items() if times > 1 and word.isalpha()]
+    frequent = frozenset((vocabulary or ())[: min(FREQUENT, len(vocabulary or ()) // 100)])
+    found = [word for word, times in counts.items() if times > 1 and word.isalpha() and word not in frequent]
     ranks = {word: rank for rank, word in enumerate(vocabulary or ())}
     return max(found, key=lambda word: (counts[word], ranks.get(word, len(ranks)), len(word)), default=None)
 

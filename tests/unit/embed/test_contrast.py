@@ -21,6 +21,12 @@ def test_the_shared_word_is_the_one_worth_comparing(sentences, vocabulary, word)
     assert shared_word([sentence.split() for sentence in sentences], vocabulary) == word
 
 
+@pytest.mark.parametrize(("size", "word"), [(99, "the"), (100, None), (50_000, None)])
+def test_the_most_frequent_words_of_a_vocabulary_are_not_compared(size, word):
+    vocabulary = ["the", *(f"w{number}" for number in range(size - 1))]
+    assert shared_word([["the", "cat"], ["the", "dog"]], vocabulary) == word
+
+
 SENTENCES = [["bank", "a"], ["the", "bank"], ["bank", "bank"], ["b", "bank", "c"]]
 
 
