@@ -85,7 +85,7 @@ class TransformerLayer(nn.Module):
         return torch.cat([part + self._feed_forward(part, keep) for part in torch.split(x_ND, WORDS_TOGETHER)])
 
     def _feed_forward(self, x_ND: Tensor, drop: Drop) -> Tensor:
-        inner_NF = torch.relu(self.hidden_in(self.hidden_norm(x_ND)))
+        inner_NF = torch.relu_(self.hidden_in(self.hidden_norm(x_ND)))
         y_ND: Tensor = self.hidden_out(drop(inner_NF))
         return y_ND
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.nn import Module, Parameter, functional
 
 from stelmo.model.bilm import BiLM, ProjectedLstm, Softmax, State, with_residual
@@ -86,25 +86,24 @@ class Dropout(NamedTuple):
     def masks(self, like: Tensor, count: int, direction: int) -> list[Tensor | None]:
         if not self.share:
             return [None] * count
-        generator, kept = self._generator(direction), 1 - self.share
-        drawn = (torch.empty(like.shape, dtype=like.dtype) for _ in range(count))
-        return [mask.bernoulli_(kept, generator=generator).div_(kept).to(like.device) for mask in drawn]
+        generator = self._generator(direction)
+        return [self._mask(like, generator) for _ in range(count)]
 
     def function(self, direction: int) -> Drop:
         """A function that applies dropout to its argument, with a new mask each time."""
         if not self.share:
             return keep
-        generator, kept = self._generator(direction), 1 - self.share
+        generator = self._generator(direction)
+        return lambda x: x * self._mask(x, generator)
 
-        def drop(x: Tensor) -> Tensor:
-            mask = torch.empty(x.shape, dtype=x.dtype).bernoulli_(kept, generator=generator)
-            return x * mask.div_(kept).to(x.device)
+    def _mask(self, like: Tensor, generator: np.random.Generator) -> Tensor:
+        """From 16 random bits per number: three times as fast as torch's Bernoulli draws, which use 53."""
+        bits = np.frombuffer(generator.bytes(2 * like.numel()), np.uint16)
+        kept = torch.from_numpy(bits >= round(self.share * (1 << 16))).view(like.shape)
+        return kept.to(like.dtype).div_(1 - self.share).to(like.device)
 
-        return drop
-
-    def _generator(self, direction: int) -> Generator:
-        number = int(np.random.SeedSequence([*self.seed, direction]).generate_state(1, np.uint64)[0])
-        return Generator().manual_seed(number >> 1)
+    def _generator(self, direction: int) -> np.random.Generator:
+        return np.random.Generator(np.random.SFC64(np.random.SeedSequence([*self.seed, direction])))
 
 
 def step(

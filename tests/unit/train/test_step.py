@@ -9,7 +9,7 @@ from stelmo.model.bilm import Softmax, State
 from stelmo.ops import reference as ops
 from stelmo.text import chars
 from stelmo.train.batches import Batch, Negatives
-from stelmo.train.step import StepBuffers, outputs, step
+from stelmo.train.step import Dropout, StepBuffers, outputs, step
 
 WORDS = ["<S>", "</S>", "the", "a", "bank", "über", "日本", "of", "unbelievably", "x" * 60, "y" * 45]
 STEPS, ROWS, VOCABULARY = 5, 4, 30
@@ -182,6 +182,18 @@ def test_masks_change_with_the_seed_and_differ_between_directions():
     assert torch.equal(one["h"], same["h"])
     assert not torch.equal(one["h"][0], other["h"][0])
     assert not torch.equal(one["h"][1], other["h"][1])
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_mask_drops_its_share_and_keeps_the_mean(share):
+    like_ND = torch.empty(200, 500, dtype=torch.float64)
+    for mask_ND in Dropout(share, (7, 1)).masks(like_ND, 2, direction=1):
+        dropped = mask_ND == 0
+        spread = (share * (1 - share) / like_ND.numel()) ** 0.5
+        assert abs(dropped.double().mean() - share) < 4 * spread
+        assert mask_ND[~dropped].unique().tolist() == pytest.approx([1 / (1 - share)])
+        rows_N = dropped.double().mean(1)  # no row or column has its own share
+        assert abs(rows_N - share).max() < 5 * (share * (1 - share) / 500) ** 0.5
 
 
 def test_a_frozen_bilm_gets_no_gradient_and_its_softmax_still_does():
