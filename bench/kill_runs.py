@@ -230,14 +230,18 @@ def measure(command: Command, inputs: Path, folder: Path, kills: int, seconds: f
 
 
 def main(kills: int = 100, seconds: int = 3600, *names: str) -> None:
+    # Everything is imported here, so that every fork has it.
+    import matplotlib.pyplot  # noqa: F401
+    import pandas  # noqa: F401 by pyarrow
     import torch
 
     import stelmo.cli.main
     import stelmo.embed.load
     import stelmo.tasks.experiment
-    import stelmo.train.pretrain  # noqa: F401 imported here, so that every fork has it
+    import stelmo.train.pretrain  # noqa: F401
 
     torch.set_num_threads(1)
+    torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # imports seconds' worth of torch
     print("| command | kills | runs | equal to the undisturbed run | drafts left |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as inputs:
         make_inputs(Path(inputs))
