@@ -23,13 +23,22 @@ def paper(
     to: Annotated[Path, typer.Option(help="Output folder of the report; the same command again runs what is missing.")],
     model: ModelName = None,
     parts: Annotated[
-        str | None, typer.Option(help="table1 … table7, figure1, figure2; default: all of these. Or encoders.")
+        str | None,
+        typer.Option(help="table1 … table7, figure1, figure2; default: all of these. Also: controls, encoders."),
     ] = None,
     tasks: Annotated[str | None, typer.Option(help="squad,snli,srl,coref,ner,sst5; default: all.")] = None,
-    ablate: Annotated[str, typer.Option(help="Tasks for Tables 2 and 3 and Figure 1.")] = "snli,srl",
+    ablate: Annotated[str, typer.Option(help="Tasks of Tables 2 and 3.")] = "snli,srl,sst5",
+    curves: Annotated[str, typer.Option(help="Tasks of Figure 1.")] = "srl,sst5",
     size: Annotated[str, typer.Option(help="cpu, workstation or paper.")] = "cpu",
     seeds: Annotated[int, typer.Option(min=1, help="Networks (random seeds) per cell.")] = 3,
     few_seeds: Annotated[int, typer.Option(min=1, help="The same, for squad and coref.")] = 2,
+    ablation_seeds: Annotated[
+        int, typer.Option(min=1, help="The same, at most, for Tables 2 and 3, Figure 1 and the controls.")
+    ] = 2,
+    transformer: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="controls: a Transformer in a local folder (Hugging Face's layout)."),
+    ] = None,
     vectors: Annotated[
         str | None,
         typer.Option(help="Static vectors; default: DATA/vectors/*, else random. Encoders start from them if given."),
@@ -52,6 +61,7 @@ def paper(
 ) -> None:
     """Run the paper's experiments, cell by cell, and write report.md and report.html with figures.
 
+    The part `controls` compares ELMo with its last layer alone, a fine-tuned biLM and a Transformer's token vectors.
     The part `encoders` is of the follow-up paper (Peters et al. 2018b): an LSTM, a Transformer and a gated CNN trained
     on the same text for the same processor time, and what their layers encode.
 
@@ -61,6 +71,8 @@ def paper(
     from stelmo.paper import cells, report, run
 
     setup = cells.Setup(data, to, model, size, seeds, few_seeds, vectors=vectors, ablated=_names(ablate))
+    setup = setup._replace(curves=_names(curves), ablation_seeds=ablation_seeds)
+    setup = setup._replace(transformer=None if transformer is None else str(transformer))
     setup = setup._replace(tasks=_names(tasks) or setup.tasks, parts=_names(parts) or setup.parts)
     setup = setup._replace(corpus=corpus, processor_time=processor_time, settings=tuple(set_ or ()))
     setup = setup._replace(encoders=_names(encoders) or setup.encoders)

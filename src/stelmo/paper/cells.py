@@ -1,10 +1,11 @@
 """The papers' experiments → `stelmo` commands, each with a folder for its result. Runs nothing.
 
 A cell is one `stelmo` command, so that every figure can be reproduced. Cells of one chain share files and run one after
-the other; chains run in parallel. All parts are of Peters et al. 2018, except `encoders`: Peters et al. 2018b.
+the other; chains run in parallel. All parts are of Peters et al. 2018, except `encoders` (Peters et al. 2018b) and
+`controls`: what a user could choose instead of ELMo as the paper has it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +16,10 @@ from stelmo.tasks.inputs import RANDOM
 from stelmo.tasks.network import TASKS, named
 
 PAPER = ("table1", "table2", "table3", "table4", "table5", "table6", "table7", "figure1", "figure2")
-PARTS = (*PAPER, "encoders")
-FRACTIONS = (0.02, 0.1, 0.5)  # of the training examples, in addition to all of them
+PARTS = (*PAPER, "controls", "encoders")
+FRACTIONS = (0.01, 0.03, 0.1, 0.3)  # of the training examples, in addition to all of them
 TUNED = ("snli", "squad", "ner", "sst5")  # whose text Table 7 tunes on
+FINETUNED = "sst5"  # the control whose biLM is trained with the network: its sentences are short
 PLAY = "The team made a fine play in the last minute ."
 ENCODERS = ("laptop", "laptop-transformer", "laptop-gated-cnn")  # presets of about the same number of parameters
 PROBES = {"table5": ("wsd", "wsd"), "table6": ("pos", "pos")}  # part → name of the probe, and the folder of its data
@@ -33,13 +35,21 @@ class Setup(NamedTuple):
     seeds: int = 3
     few_seeds: int = 2  # for the tasks whose networks take longest to train
     tasks: tuple[str, ...] = tuple(TASKS)
-    ablated: tuple[str, ...] = ("snli", "srl")  # in Tables 2 and 3 and Figure 1
+    ablated: tuple[str, ...] = ("snli", "srl", "sst5")  # in Tables 2 and 3
+    curves: tuple[str, ...] = ("srl", "sst5")  # in Figure 1
+    ablation_seeds: int = 2  # at most, in Tables 2 and 3, Figure 1 and the controls
     vectors: str | None = None
     parts: tuple[str, ...] = PAPER
+    controls: tuple[str, ...] = ("ner", "sst5")
+    transformer: str | None = None  # folder of a Transformer whose token vectors are one of the controls
     corpus: Path | None = None  # this and the following: of the encoders
     processor_time: str = "60m"  # for training each
     encoders: tuple[str, ...] = ENCODERS
     settings: tuple[str, ...] = ()  # NAME=VALUE, of every training
+
+    def among(self, tasks: Sequence[str]) -> list[str]:
+        """Those of the given tasks that the user wants at all."""
+        return [named(task).name for task in tasks if named(task).name in self.tasks]
 
 
 class Cell(NamedTuple):
@@ -66,27 +76,28 @@ def _of_part(setup: Setup, part: str) -> Iterator[Cell]:
         raise ConfigError(f"--parts: {part!r} is not one of {', '.join(PARTS)}")
     if part in ("table1", "figure2"):
         yield from (cell for task in setup.tasks for cell in (baseline(setup, task), with_elmo(setup, task)))
-    for task in setup.ablated:
-        yield from _of_ablation(setup, part, task)
+    if part == "table2":
+        yield from (
+            cell for task in setup.among(setup.ablated) for cell in (baseline(setup, task), *table_2(setup, task))
+        )
+    if part == "table3":
+        yield from (cell for task in setup.among(setup.ablated) for cell in table_3(setup, task))
+    if part == "figure1":
+        yield from (
+            cell for task in setup.among(setup.curves) for pair in figure_1(setup, task).values() for cell in pair
+        )
+    if part == "controls":
+        yield from (cell for task in setup.among(setup.controls) for cell in controls(setup, task).values())
     if part in PROBES:
         yield probe(setup, part)
     if part == "table7":
-        yield from (cell for task in TUNED if task in setup.tasks for cell in tuning(setup, task))
+        for task in setup.among(TUNED):
+            yield from (*tuning(setup, task), with_elmo(setup, task), with_tuned_elmo(setup, task))
     if part == "table4":
         yield neighbours(setup)
     if part == "encoders":
         yield from (cell for preset in setup.encoders for cell in (training(setup, preset), probing(setup, preset)))
         yield embedding_speed(setup)
-
-
-def _of_ablation(setup: Setup, part: str, task: str) -> Iterable[Cell]:
-    if part == "table2":
-        return [baseline(setup, task), *table_2(setup, task)]
-    if part == "table3":
-        return table_3(setup, task)
-    if part == "figure1":
-        return [cell for pair in figure_1(setup, task).values() for cell in pair]
-    return []
 
 
 # The tasks
@@ -97,22 +108,53 @@ def baseline(setup: Setup, task: str, fraction: float = 1.0) -> Cell:
 
 
 def with_elmo(setup: Setup, task: str, fraction: float = 1.0) -> Cell:
-    """With the paper's settings for this task."""
+    return _task(setup, task, _as_published(task), fraction)
+
+
+def with_tuned_elmo(setup: Setup, task: str) -> Cell:
+    """With the biLM that Table 7 tunes on the task's text."""
+    tuned = _trained(setup, tuning(setup, task)[1])
+    cell = _task(setup, task, _as_published(task), most=setup.ablation_seeds, model=tuned, variant="tuned")
+    return cell._replace(chain=f"tuning-{task}")
+
+
+def controls(setup: Setup, task: str) -> dict[str, Cell]:
+    """What → the cell: without ELMo, ELMo as published, and what a user could choose instead."""
+    published, most = _as_published(task), setup.ablation_seeds
+    found = {
+        "static vectors alone": baseline(setup, task),
+        "ELMo": with_elmo(setup, task),
+        "its last layer alone": _task(setup, task, {**published, "--layers": "top"}, most=most),
+    }
+    if task == FINETUNED:
+        found["ELMo, fine-tuned"] = _task(setup, task, published, most=1, variant="finetune")
+    if setup.transformer is not None:
+        name = f"token vectors of {Path(setup.transformer).name}"
+        found[name] = _task(setup, task, published, most=most, model=setup.transformer, variant="transformer")
+    return found
+
+
+def _as_published(task: str) -> dict[str, str]:
+    """The paper's settings for this task."""
     elmo = named(task).model.ELMO
-    return _task(setup, task, {"--elmo": elmo["placement"], "--lambda": f"{elmo['l2']:g}"}, fraction)
+    return {"--elmo": elmo["placement"], "--lambda": f"{elmo['l2']:g}"}
 
 
 def table_2(setup: Setup, task: str) -> tuple[Cell, Cell, Cell]:
     """The last layer alone, all with λ = 1, all with λ = 0.001."""
     place = {"--elmo": named(task).model.ELMO["placement"]}
     top, average, free = {"--layers": "top"}, {"--lambda": "1"}, {"--lambda": "0.001"}
-    return _task(setup, task, place | top), _task(setup, task, place | average), _task(setup, task, place | free)
+    last, averaged, mixed = (_task(setup, task, place | how, most=setup.ablation_seeds) for how in (top, average, free))
+    return last, averaged, mixed
 
 
 def table_3(setup: Setup, task: str) -> tuple[Cell, Cell, Cell]:
     """ELMo at the input, at both, at the output."""
     penalty = {"--lambda": f"{named(task).model.ELMO['l2']:g}"}
-    at_input, both, output = (_task(setup, task, {"--elmo": place} | penalty) for place in ("input", "both", "output"))
+    at_input, both, output = (
+        _task(setup, task, {"--elmo": place} | penalty, most=setup.ablation_seeds)
+        for place in ("input", "both", "output")
+    )
     return at_input, both, output
 
 
@@ -121,21 +163,37 @@ def figure_1(setup: Setup, task: str) -> dict[float, tuple[Cell, Cell]]:
     return {share: (baseline(setup, task, share), with_elmo(setup, task, share)) for share in (*FRACTIONS, 1.0)}
 
 
-def _task(setup: Setup, task: str, options: Mapping[str, str], fraction: float = 1.0) -> Cell:
+def _task(
+    setup: Setup,
+    task: str,
+    options: Mapping[str, str],
+    fraction: float = 1.0,
+    *,
+    most: int | None = None,
+    model: str | None = None,
+    variant: str = "",
+) -> Cell:
+    """One run of a task, with at most `most` seeds; `variant` names what its options do not say."""
+    most = setup.ablation_seeds if fraction < 1.0 and most is None else most
     chosen = {**options, **({} if fraction == 1.0 else {"--fraction": f"{fraction:g}"})}
-    name = "-".join([task, *(f"{key.lstrip('-')}-{value}" for key, value in chosen.items())])
+    name = "-".join(
+        [task, *(f"{key.lstrip('-')}-{value}" for key, value in chosen.items()), *([variant] * bool(variant))]
+    )
     seeds = setup.few_seeds if task in ("squad", "coref") else setup.seeds
+    seeds = seeds if most is None else min(seeds, most)
     command = {
         "--data": str(folder_of(setup.data, task)),
         "--to": str(run_of(setup, name)),
         "--size": setup.size,
         "--seeds": str(seeds),
         "--vectors": vectors_of(setup),
-        "--cache": str(setup.to / "layers" / task),
+        "--cache": str(setup.to / "layers" / "-".join([task, *([variant] * (model is not None))])),
         **chosen,
     }
-    words = (word for pair in command.items() for word in pair)
-    return Cell(name, ("task", task, *words, *_model(setup)), f"{name}/results.json", task, seeds=seeds)
+    words = [word for pair in command.items() for word in pair]
+    words += ["--finetune"] * (variant == "finetune")
+    bilm = _model(setup) if model is None else ("--model", model)
+    return Cell(name, ("task", task, *words, *bilm), f"{name}/results.json", task, seeds=seeds)
 
 
 def _model(setup: Setup) -> tuple[str, ...]:
@@ -200,19 +258,21 @@ def probing(setup: Setup, preset: str) -> Cell:
     vectors = vectors_of(setup)
     static = () if vectors == RANDOM else ("--vectors", vectors)
     kept = ("--cache", str(setup.to / "probes"))
-    command = ("probe", "pos,wsd,coarse", "--data", str(setup.data), "--model", _trained(setup, preset), *static, *kept)
+    model = _trained(setup, training(setup, preset))
+    command = ("probe", "pos,wsd,coarse", "--data", str(setup.data), "--model", model, *static, *kept)
     return Cell(name, (*command, "--json"), f"{name}.json", f"encoder-{preset}", printed=True)
 
 
 def embedding_speed(setup: Setup) -> Cell:
     """All encoders in one command, in turns."""
-    models = (_trained(setup, preset) for preset in setup.encoders)
+    models = (_trained(setup, training(setup, preset)) for preset in setup.encoders)
     command = ("bench", *models, "--clock", "processor", "--json")
     return Cell("encoders-speed", command, "encoders-speed.json", "encoders-speed", printed=True, last=True)
 
 
-def _trained(setup: Setup, preset: str) -> str:
-    return str(run_of(setup, training(setup, preset).name) / "model")
+def _trained(setup: Setup, cell: Cell) -> str:
+    """The model that a run of pretraining or tuning leaves."""
+    return str(run_of(setup, cell.name) / "model")
 
 
 def run_of(setup: Setup, name: str) -> Path:

@@ -16,7 +16,9 @@ from stelmo.probes.run import HEADLINES
 from stelmo.store import atomic
 from stelmo.store.runs import Run
 from stelmo.tasks import results
+from stelmo.tasks.network import named
 from stelmo.tasks.results import Results, mean_and_deviation
+from stelmo.tasks.significance import Gain
 
 NOT_RUN = "not run"
 TITLE = "The paper's tables and figures, run again"
@@ -141,16 +143,39 @@ def gain(baseline: float, elmo: float) -> tuple[str, str]:
     return f"{absolute:+.1f}", f"{100 * absolute / (100 - baseline):+.1f} %"
 
 
+def certainty(found: Gain | None) -> tuple[str, str]:
+    """The interval and p: ("+1.2 to +4.0", "0.004")."""
+    if found is None:
+        return "–", "–"
+    p = "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"
+    return f"{found.low:+.1f} to {found.high:+.1f}", f"**{p}**" if found.is_sure else p
+
+
 # Tables
 
 
 def table_1(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Table 1: six tasks")
     yield Text(
-        "Test score (dev score if a data set has no test split); relative: share of the baseline's error removed."
+        "Test score (dev score if a data set has no test split), mean ± deviation over the seeds; relative: share of "
+        "the baseline's error removed. 95 %: interval of the gain when examples and seeds are drawn again with "
+        "replacement (paired bootstrap); p: two-sided, bold below 0.05."
     )
     # Scores first: on a phone, what follows them has to be scrolled to.
-    head = ("task", "baseline", "+ ELMo", "gain", "relative", "published", "metric", "data", "train", "seeds")
+    head = (
+        "task",
+        "baseline",
+        "+ ELMo",
+        "gain",
+        "95 %",
+        "p",
+        "relative",
+        "published",
+        "metric",
+        "data",
+        "train",
+        "seeds",
+    )
     yield Table(head, tuple(_row_1(setup, task) for task in setup.tasks))
 
 
@@ -159,23 +184,24 @@ def _row_1(setup: Setup, task: str) -> tuple[str | Link, ...]:
     before, after = (found(setup, cell) for cell in pair)
     paper = TABLE_1[task]
     published = f"{paper.baseline:g} → {paper.elmo:g} ({' / '.join(gain(*paper))})"
-    gains = ("–", "–")
+    relative = "–"
     if before is not None and after is not None:
-        gains = gain(mean_and_deviation(before.headline)[0], mean_and_deviation(after.headline)[0])
+        _, relative = gain(mean_and_deviation(before.headline)[0], mean_and_deviation(after.headline)[0])
     either = after or before
     metric, train, seeds = "–", "–", "–"
     if either is not None:
         metric, train, seeds = either.metric, f"{either.examples['train']:,}", str(len(either.seeds))
     data = str(cells.folder_of(setup.data, task).relative_to(setup.data))
     scores = (_headline(setup, cell) for cell in pair)
-    return (TITLES[task], *scores, *gains, published, metric, data, train, seeds)
+    gains = _over(setup, task, *pair)
+    return (TITLES[task], *scores, *gains, relative, published, metric, data, train, seeds)
 
 
 def table_2(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Table 2: which layers")
     yield Text("Dev score: without ELMo, with its last layer alone, and with all layers under a strong or weak λ.")
     rows: list[tuple[str | Link, ...]] = []
-    for task in setup.ablated:
+    for task in setup.among(setup.ablated):
         ours = [cells.baseline(setup, task), *cells.table_2(setup, task)]
         rows.append((TITLES[task], *(_dev(setup, cell) for cell in ours)))
         rows += _published(task, TABLE_2)
@@ -185,7 +211,7 @@ def table_2(setup: Setup) -> Iterator[Block]:
 def table_3(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Table 3: where ELMo enters the network")
     rows: list[tuple[str | Link, ...]] = []
-    for task in setup.ablated:
+    for task in setup.among(setup.ablated):
         rows.append((TITLES[task], *(_dev(setup, cell) for cell in cells.table_3(setup, task))))
         rows += _published(task, TABLE_3)
     yield Text("Dev score, with ELMo at the network's input, at both places, and at its output.")
@@ -255,21 +281,26 @@ def table_7(setup: Setup) -> Iterator[Block]:
     from stelmo.train import tune
 
     yield Heading(2, "Table 7: perplexity before and after tuning")
-    yield Text("On held-out sentences of the task's text, both directions; tuned for one epoch on the rest.")
+    yield Text(
+        "On held-out sentences of the task's text, both directions; tuned for one epoch on the rest. Then the task's "
+        "score with ELMo from the model before and after tuning."
+    )
     rows: list[tuple[str | Link, ...]] = []
-    for task in cells.TUNED:
-        if task in setup.tasks:
-            _, cell = cells.tuning(setup, task)
-            stages = list(tune.figures(cells.run_of(setup, cell.name)).values()) if is_finished(cell, setup.to) else []
-            ours = [f"{stage.perplexity:.1f}" for stage in stages[-2:]] if len(stages) > 1 else [NOT_RUN] * 2
-            rows.append((TITLES[task], *(Link(text, cell.name) for text in ours), *map(str, TABLE_7[task])))
-    yield Table(("text", "before", "after", "published before", "published after"), tuple(rows))
+    for task in setup.among(cells.TUNED):
+        _, cell = cells.tuning(setup, task)
+        stages = list(tune.figures(cells.run_of(setup, cell.name)).values()) if is_finished(cell, setup.to) else []
+        ours = [f"{stage.perplexity:.1f}" for stage in stages[-2:]] if len(stages) > 1 else [NOT_RUN] * 2
+        perplexities = (Link(text, cell.name) for text in ours)
+        scores = (_headline(setup, each) for each in (cells.with_elmo(setup, task), cells.with_tuned_elmo(setup, task)))
+        rows.append((TITLES[task], *perplexities, *map(str, TABLE_7[task]), *scores))
+    published = "published before", "published after"
+    yield Table(("text", "before", "after", *published, "score before", "score after"), tuple(rows))
 
 
 def figure_1(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Figure 1: sample efficiency")
     yield Text("Score by share of the training examples, with and without ELMo; then by epoch, on all examples.")
-    for task in setup.ablated:
+    for task in setup.among(setup.curves):
         shares = {
             share: (found(setup, before), found(setup, after))
             for share, (before, after) in cells.figure_1(setup, task).items()
@@ -281,6 +312,31 @@ def figure_1(setup: Setup) -> Iterator[Block]:
         yield Table((TITLES[task], "baseline", "+ ELMo"), rows)
         for file, description in draw_sample_efficiency(setup, task, shares):
             yield Picture(file, description)
+
+
+def controls(setup: Setup) -> Iterator[Block]:
+    yield Heading(2, "Controls: what else could be used")
+    yield Text(
+        "Test score; gain over the static vectors alone with its 95 % interval and p, as in Table 1. All are added to "
+        "the same network at the same places, beside the same static vectors."
+    )
+    rows: list[tuple[str | Link, ...]] = []
+    for task in setup.among(setup.controls):
+        chosen = cells.controls(setup, task)
+        plain = next(iter(chosen.values()))
+        for name, cell in chosen.items():
+            rows.append((TITLES[task], name, _headline(setup, cell), *_over(setup, task, plain, cell)))
+    yield Table(("task", "vectors", "score", "gain", "95 %", "p"), tuple(rows))
+
+
+def _over(setup: Setup, task: str, before: Cell, after: Cell) -> tuple[str, str, str]:
+    """The gain of one cell over another, its interval and p."""
+    pair = found(setup, before), found(setup, after)
+    if before == after or pair[0] is None or pair[1] is None:
+        return "–", "–", "–"
+    absolute, _ = gain(*(mean_and_deviation(result.headline)[0] for result in pair if result is not None))
+    folders = (cells.run_of(setup, cell.name) for cell in (before, after))
+    return absolute, *certainty(results.gain(named(task), *folders))
 
 
 def figure_2(setup: Setup) -> Iterator[Block]:
@@ -351,5 +407,6 @@ PARTS = {
     "table7": table_7,
     "figure1": figure_1,
     "figure2": figure_2,
+    "controls": controls,
     "encoders": encoders.report,
 }

@@ -31,15 +31,23 @@ from stelmo.tasks.task import AnyTask, Inventory, Task, TaskNetwork
 # The type parameters are explicit so that mypy checks each module; inferred for a list of AnyTask they would be Any.
 _TASKS: list[AnyTask] = [
     Task[squad_data.Example, squad_data.Prediction](
-        "squad", squad_data, squad_model, squad_data.score, squad_data.read
+        "squad", squad_data, squad_model, squad_data.score, squad_data.count, squad_data.read
     ),
-    Task[snli_data.Example, snli_data.Prediction]("snli", snli_data, snli_model, snli_data.score, snli_data.read),
-    Task[srl_data.Example, srl_data.Prediction]("srl", srl_data, srl_model, srl_data.score, srl_data.read),
+    Task[snli_data.Example, snli_data.Prediction](
+        "snli", snli_data, snli_model, snli_data.score, snli_data.count, snli_data.read
+    ),
+    Task[srl_data.Example, srl_data.Prediction](
+        "srl", srl_data, srl_model, srl_data.score, srl_data.count, srl_data.read
+    ),
     Task[coref_data.Example, coref_data.Prediction](
-        "coref", coref_data, coref_model, coref_score.score, coref_data.read
+        "coref", coref_data, coref_model, coref_score.score, coref_score.count, coref_data.read, coref_score.mean_f1
     ),
-    Task[ner_data.Example, ner_data.Prediction]("ner", ner_data, ner_model, ner_data.score, ner_data.read),
-    Task[sst5_data.Example, sst5_data.Prediction]("sst5", sst5_data, sst5_model, sst5_data.score, sst5_data.read_train),
+    Task[ner_data.Example, ner_data.Prediction](
+        "ner", ner_data, ner_model, ner_data.score, ner_data.count, ner_data.read
+    ),
+    Task[sst5_data.Example, sst5_data.Prediction](
+        "sst5", sst5_data, sst5_model, sst5_data.score, sst5_data.count, sst5_data.read_train
+    ),
 ]
 TASKS = {task.name: task for task in _TASKS}
 

@@ -6,16 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from stelmo import plots
 from stelmo.config import Settings
 from stelmo.errors import DataError
 from stelmo.store import atomic
 from stelmo.store.runs import LearnedMix, Run, write_mixes
+from stelmo.tasks import significance
 from stelmo.tasks.loop import RunState, predict
 from stelmo.tasks.network import AssembledNetwork
+from stelmo.tasks.significance import Floats, Gain
 from stelmo.tasks.task import AnyTask, Splits
 
 RESULT, RESULTS = "result.json", "results.json"
+COUNTS = "counts.npz"  # split → what each example counts towards the headline score, (N, K)
 
 
 class Results(Settings):
@@ -48,11 +53,16 @@ def write(built: AssembledNetwork, data: Splits[Any], state: RunState, run: Run)
     The scores on dev are those of the best evaluation, whose predictions are already written.
     """
     task, entries = built.config.task, run.log.entries()
+    dev = task.data.read_predictions(run.path / "dev.predictions", data.dev)
+    counts = {"dev": task.counts(dev, data.dev)}
     scores = {"dev": next(entry["dev"] for entry in entries if entry["evaluation"] == state.best_evaluation)}
     if data.test:
         predictions = predict(built.net, task, data.test, built.config.train.score_tokens)
         task.data.write(run.path / "test.predictions", data.test, predictions)
         scores["test"] = task.score(predictions, data.test)
+        counts["test"] = task.counts(predictions, data.test)
+    with atomic.new_file(run.path / COUNTS, overwrite=True) as draft, draft.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **counts)
     learned = [
         LearnedMix(placement=place, weights=tuple(mix.weights), gamma=mix.scale.item())
         for place, mix in built.words.mixes().items()
@@ -123,3 +133,24 @@ def read(folder: Path) -> Results:
         return Results.model_validate_json((folder / RESULTS).read_bytes())
     except (OSError, ValueError) as problem:
         raise DataError(f"{folder / RESULTS}: cannot be read ({problem}); let `stelmo task` finish") from None
+
+
+def gain(task: AnyTask, before: Path, after: Path) -> Gain | None:
+    """Between two finished runs on the same examples; None if they cannot be compared.
+
+    Runs of earlier versions have no counts; a run with other settings may have other examples.
+    """
+    split = "test" if read(after).test else "dev"
+    try:
+        return significance.gain(_counts(before, split), _counts(after, split), task.of_counts)
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _counts(run: Path, split: str) -> list[Floats]:
+    """Of each seed."""
+    found = []
+    for seed in read(run).seeds:
+        with np.load(run / f"seed-{seed}" / COUNTS) as counts:
+            found.append(counts[split])
+    return found

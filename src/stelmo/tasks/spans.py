@@ -76,6 +76,11 @@ class Tally(NamedTuple):
         )
 
     @property
+    def fraction(self) -> tuple[float, float]:
+        """Numerator and denominator of F1: 2PR/(P+R) equals 2·correct/(predicted + wanted)."""
+        return 2.0 * self.correct, float(self.predicted + self.wanted)
+
+    @property
     def precision(self) -> float:
         return 100.0 * self.correct / self.predicted if self.predicted else 0.0
 
@@ -85,5 +90,5 @@ class Tally(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """2PR/(P+R), which equals 2·correct/(predicted + wanted)."""
-        return 200.0 * self.correct / (self.predicted + self.wanted) if self.predicted + self.wanted else 0.0
+        part, whole = self.fraction
+        return 100.0 * part / whole if whole else 0.0

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 from torch import Tensor, nn
 
 from stelmo.config import Settings, choose
 from stelmo.tasks.inputs import WordReader
 from stelmo.tasks.reading import Skipped
+from stelmo.tasks.significance import Floats, ratio
 
 E = TypeVar("E")  # an example: what one line, sentence, document or question of the data becomes
 P = TypeVar("P")  # a prediction for an example
@@ -87,7 +89,9 @@ class Task(Generic[E, P]):
     data: DataModule[E, P]
     model: ModelModule[E, P]
     score: Callable[[Sequence[P], Sequence[E]], dict[str, float]]
+    count: Callable[[P, E], tuple[float, ...]]  # what a prediction adds to the sums that the headline score depends on
     read_train: Callable[[Path, Skipped | None], list[E]]  # may return more examples than `data.read`
+    of_counts: Callable[[Floats], Floats] = ratio  # these sums (…, K) → the headline score
 
     @property
     def metric(self) -> str:
@@ -95,6 +99,10 @@ class Task(Generic[E, P]):
 
     def headline(self, scores: Mapping[str, float]) -> float:
         return scores[self.metric]
+
+    def counts(self, predictions: Sequence[P], examples: Sequence[E]) -> Floats:
+        """(N, K): the counts of each example; `of_counts` of their sum is the headline score."""
+        return np.array([self.count(*pair) for pair in zip(predictions, examples, strict=True)], np.float64)
 
     def size(self, preset: str) -> Settings:
         choose("--size", preset, tuple(self.model.SIZES))

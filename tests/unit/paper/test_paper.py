@@ -4,6 +4,7 @@ import base64
 import json
 import re
 
+import numpy as np
 import pytest
 from unit.tasks import samples
 
@@ -30,6 +31,7 @@ def setup(tmp_path):
         tmp_path / "report",
         tasks=("sst5", "ner"),
         ablated=("sst5",),
+        curves=("sst5",),
         parts=("table1", "table2", "table3", "figure1", "figure2"),
     )
 
@@ -88,9 +90,66 @@ def test_gains_are_absolute_and_relative_to_the_error_left(setup):
     finish(setup, cells.with_elmo(setup, "sst5"), [55.0, 55.0, 55.0], [46.0, 46.0, 46.0])
     found = row(text_of(setup), "SST-5", "40.0 ± 1.0", "46.0 ± 0.0")
     # (46 − 40) / (100 − 40) = 10 %
-    assert found[3:5] == ["+6.0", "+10.0 %"]
-    assert found[5] == "51.4 → 54.7 (+3.3 / +6.8 %)"
-    assert found[6:] == ["accuracy", "sst5", "30", "3"]
+    assert found[3:7] == ["+6.0", "–", "–", "+10.0 %"]
+    assert found[7] == "51.4 → 54.7 (+3.3 / +6.8 %)"
+    assert found[8:] == ["accuracy", "sst5", "30", "3"]
+
+
+def count(setup, cell, right, of):
+    """As if a cell had predicted so many test examples right, with each seed."""
+    for seed, number in enumerate(right):
+        folder = cells.run_of(setup, cell.name) / f"seed-{seed}"
+        folder.mkdir(parents=True)
+        np.savez(folder / "counts.npz", test=np.array([(float(place < number), 1.0) for place in range(of)]))
+
+
+def test_a_gain_says_how_sure_it_is(setup):
+    pair = cells.baseline(setup, "sst5"), cells.with_elmo(setup, "sst5")
+    for cell, right in zip(pair, ([80, 82], [110, 112]), strict=True):
+        finish(setup, cell, [50.0, 50.0], [number / 2 for number in right])
+        count(setup, cell, right, 200)
+    found = row(text_of(setup), "SST-5", "40.5 ± 0.7", "55.5 ± 0.7")
+    low, high = map(float, found[4].split(" to "))
+    assert found[3] == "+15.0"
+    assert 5 < low < 15 < high < 25
+    assert found[5] == "**< 0.001**"
+
+
+def test_the_tasks_of_a_part_are_among_the_chosen_ones(setup):
+    chosen = setup._replace(tasks=("ner",), parts=("table2", "table3", "figure1", "controls"), controls=("ner", "sst5"))
+    assert {cell.chain for cell in cells.cells(chosen)} == {"ner"}
+    assert "SST-5" not in text_of(chosen)
+
+
+def test_controls_differ_from_elmo_in_one_thing(setup):
+    found = cells.controls(setup._replace(transformer="folders/MiniLM"), "sst5")
+    assert list(found) == [
+        "static vectors alone", "ELMo", "its last layer alone", "ELMo, fine-tuned", "token vectors of MiniLM"
+    ]  # fmt: skip
+    assert len({cell.name for cell in found.values()}) == 5
+    typed = {name: runs.command_line(cell) for name, cell in found.items()}
+    assert "--layers top" in typed["its last layer alone"]
+    assert "--finetune" in typed["ELMo, fine-tuned"]
+    assert typed["ELMo, fine-tuned"].count("--seeds 1") == 1
+    assert "--model folders/MiniLM" in typed["token vectors of MiniLM"]
+    assert "layers/sst5-transformer" in typed["token vectors of MiniLM"]  # layers of another model
+    assert "ELMo, fine-tuned" not in cells.controls(setup, "ner")
+
+
+def test_table_7_scores_the_task_with_the_tuned_bilm(setup):
+    chain = [cell for cell in cells.cells(setup._replace(parts=("table7",))) if cell.chain == "tuning-ner"]
+    assert [cell.name for cell in chain] == ["corpus-ner", "tuned-ner", "ner-elmo-input-lambda-0.1-tuned"]
+    assert str(cells.run_of(setup, "tuned-ner") / "model") in chain[-1].command
+    finish(setup, chain[-1], [60.0], [61.0])
+    assert row(text_of(setup._replace(parts=("table7",))), "NER")[-2:] == ["not run", "61.0"]
+
+
+def test_ablations_have_at_most_their_number_of_seeds(setup):
+    assert cells.with_elmo(setup, "sst5").seeds == 3
+    assert {cell.seeds for cell in cells.table_2(setup, "sst5")} == {2}
+    assert {cell.seeds for cell in cells.figure_1(setup, "sst5")[0.01]} == {2}
+    found = {cell.name: cell.seeds for cell in cells.cells(setup)}
+    assert found["sst5-elmo-both-lambda-0.001"] == 3  # of Table 1 as well
 
 
 @pytest.mark.parametrize("task", list(TASKS))

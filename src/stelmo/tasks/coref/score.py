@@ -23,6 +23,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from stelmo.tasks.coref.data import Clusters, Example, disjoint
+from stelmo.tasks.significance import Floats, ratio
 
 
 class Shares(NamedTuple):
@@ -64,10 +65,26 @@ def score(predictions: Sequence[Clusters], examples: Sequence[Example]) -> dict[
     for prediction, example in zip(predictions, examples, strict=True):
         overlap = compare(example.clusters, prediction)
         totals = {name: totals[name].plus(metric(overlap)) for name, metric in METRICS.items()}
-    figures = {"f1": sum(totals[name].f1 for name in ("muc", "b3", "ceaf")) / 3}
+    figures = {"f1": sum(totals[name].f1 for name in AVERAGED) / 3}
     for name, shares in totals.items():
         figures |= {f"{name} f1": shares.f1, f"{name} precision": shares.precision, f"{name} recall": shares.recall}
     return figures
+
+
+def count(prediction: Clusters, example: Example) -> tuple[float, ...]:
+    """The numerators and denominators of MUC, B³ and CEAFφ4, one after another."""
+    overlap = compare(example.clusters, prediction)
+    return tuple(number for name in AVERAGED for number in METRICS[name](overlap))
+
+
+def mean_f1(counts_K: Floats) -> Floats:
+    """Such counts, summed over documents → the mean F1 of the three; leading axes are kept."""
+    shares = counts_K.reshape(*counts_K.shape[:-1], len(AVERAGED), 4)
+    recall, precision = ratio(shares[..., :2]), ratio(shares[..., 2:])
+    both = recall + precision
+    f1: Floats = 2 * np.divide(recall * precision, both, out=np.zeros_like(both), where=both != 0)
+    mean: Floats = f1.mean(-1)
+    return mean
 
 
 def compare(key: Clusters, response: Clusters) -> Overlap:
@@ -115,4 +132,5 @@ def ceaf(overlap: Overlap) -> Shares:
     return Shares(best, len(key), best, len(response))
 
 
+AVERAGED = ("muc", "b3", "ceaf")
 METRICS = {"muc": muc, "b3": b_cubed, "ceaf": ceaf, "mention": mentions}

@@ -180,6 +180,10 @@ def score(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dic
     return figures
 
 
+def count(prediction: Prediction, example: Example) -> tuple[float, float]:
+    return Tally().counting(set(spans(prediction)), set(spans(example.tags))).fraction
+
+
 def _of(label: str, spans: set[Span]) -> set[Span]:
     return {span for span in spans if span.label == label}
 

@@ -159,3 +159,7 @@ def score(predictions: Sequence[str], examples: Sequence[Example]) -> dict[str, 
     """The share of pairs with the gold label, in percent."""
     right = sum(label == example.label for label, example in zip(predictions, examples, strict=True))
     return {"accuracy": 100.0 * right / len(examples)}
+
+
+def count(prediction: Prediction, example: Example) -> tuple[float, float]:
+    return float(prediction == example.label), 1.0

@@ -255,11 +255,15 @@ def score(predictions: Sequence[str], examples: Sequence[Example]) -> dict[str, 
     """Means over the questions, in percent."""
     f1 = exact = 0.0
     for prediction, example in zip(predictions, examples, strict=True):
-        golds = [normalised(answer.text) for answer in example.answers]
-        found = normalised(prediction)
-        f1 += max(overlap(found, gold) for gold in golds)
-        exact += found in golds
+        f1 += count(prediction, example)[0]
+        exact += normalised(prediction) in [normalised(answer.text) for answer in example.answers]
     return {"f1": 100.0 * f1 / len(examples), "exact match": 100.0 * exact / len(examples)}
+
+
+def count(prediction: Prediction, example: Example) -> tuple[float, float]:
+    """The best F1 with an annotator's answer, out of 1."""
+    found = normalised(prediction)
+    return max(overlap(found, normalised(answer.text)) for answer in example.answers), 1.0
 
 
 def normalised(answer: str) -> list[str]:

@@ -378,6 +378,10 @@ def score(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dic
     return {"f1": tally.f1, "precision": tally.precision, "recall": tally.recall, "perfect": share}
 
 
+def count(prediction: Prediction, example: Example) -> tuple[float, float]:
+    return Tally().counting(arguments(prediction), arguments(example.tags)).fraction
+
+
 def arguments(tags: Sequence[str]) -> set[Argument]:
     """C-X continues the last X; without one it is an X. R-X is a separate role. V and C-V are left out."""
     found: list[Argument] = []

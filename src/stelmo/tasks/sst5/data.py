@@ -156,3 +156,7 @@ def score(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dic
     """The share of sentences with the correct label of five. Pass whole sentences, not their phrases."""
     right = sum(prediction == example.label for prediction, example in zip(predictions, examples, strict=True))
     return {"accuracy": 100.0 * right / len(examples) if examples else 0.0}
+
+
+def count(prediction: Prediction, example: Example) -> tuple[float, float]:
+    return float(prediction == example.label), 1.0
