@@ -24,3 +24,19 @@ def model():
     import tiny  # here: tests that measure what an import costs start without it
 
     return tiny.model()
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory):
+    """A random BERT of eight positions whose words fall into sub-tokens of known number."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("models") / "tiny-bert"
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "bank", "un", "##believ", "##able"]
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(pieces))
+    transformers.BertTokenizerFast(vocab=str(folder / "vocab.txt"), model_max_length=8).save_pretrained(folder)
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.BertConfig(vocab_size=len(pieces), max_position_embeddings=8, **shape)
+    torch.manual_seed(0)
+    transformers.BertModel(config).save_pretrained(folder)
+    return folder

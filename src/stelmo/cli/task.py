@@ -43,6 +43,13 @@ def task(
         str, typer.Option(help="cpu (minutes, sampled data), workstation (up to 90 minutes a seed, all data) or paper.")
     ] = "cpu",
     model: ModelName = None,
+    transformer: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="A Transformer's token vectors instead of ELMo's, for comparison (Hugging Face's layout).",
+        ),
+    ] = None,
     elmo: Annotated[str | None, typer.Option(help=_elmo("placement"))] = None,
     layers: Annotated[str | None, typer.Option(help=_elmo("layers"))] = None,
     l2: Annotated[float | None, typer.Option("--lambda", help=_elmo("l2"))] = None,
@@ -70,6 +77,7 @@ def task(
     """Train and score one of the paper's tasks, or predict with a trained one."""
     import torch  # imported here, because `--help` does not need it
 
+    from stelmo.embed.transformer import TransformerVectors
     from stelmo.tasks import experiment, network
     from stelmo.tasks.reading import Skipped
 
@@ -83,10 +91,15 @@ def task(
     settings = {key: value for key, value in chosen.items() if value is not None} | {"finetune": finetune}
     configured = network.configure(name, size, settings, set_ or [], vectors, fraction)
     skipped = Skipped() if skip_bad else None
-    bilm = None if configured.elmo.placement == "none" else loaded(model)
+    if transformer is not None and (model is not None or finetune or configured.elmo.placement == "none"):
+        raise ConfigError("--transformer replaces ELMo's frozen layers; without --model, --finetune and --elmo none")
+    source = model if transformer is None else str(transformer)
+    bilm = None
+    if configured.elmo.placement != "none":
+        bilm = loaded(model) if transformer is None else TransformerVectors(transformer)
     try:
         with watching() as progress:
-            results = experiment.run(configured, data, to, range(seeds), bilm, model, cache, skipped, progress)
+            results = experiment.run(configured, data, to, range(seeds), bilm, source, cache, skipped, progress)
     finally:
         for reason, count in skipped.reasons.items() if skipped else ():
             screen.note(f"skipped {count:,} examples: {reason}")

@@ -6,13 +6,13 @@ Knows no file format. B sentences, T tokens of the longest, K outputs, L layers,
 import hashlib
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stelmo.config import CharInput, choose
+from stelmo.config import CharInput, ModelConfig, choose
 from stelmo.embed.model import Model
 from stelmo.engine import plain
 from stelmo.engine.engine import Engine
@@ -26,11 +26,20 @@ from stelmo.store.saved import Mix
 Array = NDArray[Any]
 
 
+class LayerShape(NamedTuple):
+    """Of vectors that do not come from a biLM."""
+
+    depth: int
+    width: int
+
+
 class Cached:
     """The layers that `stelmo.precompute` stored; `Elmo` accepts it in place of the model. Pickled by its path."""
 
-    def __init__(self, folder: LayerFolder, model: Model, dtype: torch.dtype) -> None:
-        self.config, self.mixes = model.config, model.mixes
+    def __init__(
+        self, folder: LayerFolder, config: ModelConfig | LayerShape, mixes: Sequence[Mix], dtype: torch.dtype
+    ) -> None:
+        self.config, self.mixes = config, mixes
         self.state = folder.manifest.settings["state"]
         self.dtype = dtype  # of a batch: what the model computes in; the folder may hold float16
         self._folder = folder
@@ -157,9 +166,10 @@ class Elmo(nn.Module):
 
     def _batch(self, sentences: Sequence[Sequence[str]] | Tensor) -> plain.Batch:
         if isinstance(sentences, Tensor):
-            if not isinstance(self.config.input, CharInput):
+            words = self.bilm.config.input
+            if not isinstance(words, CharInput):
                 raise ConfigError("Elmo: a tensor of ids, but the model does not read bytes; pass lists of tokens")
-            return plain.batch_of_ids(checked_ids(sentences, self.config.input.max_characters))
+            return plain.batch_of_ids(checked_ids(sentences, words.max_characters))
         return plain.batch_of_tokens(_some(sentences), self.engine.word_ids)
 
     def _from_cache(self, cached: Cached, sentences: Sequence[Sequence[str]] | Tensor) -> tuple[Tensor, Tensor]:

@@ -3,16 +3,17 @@
 L layers, T tokens, D = 2P.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
 
-from stelmo.config import choose
-from stelmo.embed.elmo import Cached, key_of
+from stelmo.config import ModelConfig, choose
+from stelmo.embed.elmo import Cached, LayerShape, key_of
 from stelmo.embed.model import Array, Model, Sentences
+from stelmo.embed.transformer import TransformerVectors
 from stelmo.engine import planning
 from stelmo.engine.inputs import checked
 from stelmo.errors import ConfigError, DataError
@@ -20,13 +21,14 @@ from stelmo.jobs.run import Advance
 from stelmo.settings import STATES, Dtype, OutputSettings, StatePolicy
 from stelmo.store import layers as store
 from stelmo.store.layers import LayerFolder, Manifest
+from stelmo.store.saved import Mix
 
 BLOCK_TOKENS: int = OutputSettings.model_fields["block_tokens"].default
 HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # change the last bits at most
 
 
 def precompute(
-    model: Model,
+    model: Model | TransformerVectors,
     sentences: Sentences,
     folder: str | Path,
     *,
@@ -41,44 +43,58 @@ def precompute(
     (unset: the one the model computes in). Finished blocks of `block_tokens` survive an interruption. `advance` is
     called with the number of tokens of each block.
     """
-    policy = _lasting(model.settings.state if state is None else state)
     path, found = Path(folder), checked(sentences)
-    empty_LTD = model.layers([[]], policy)[0]
-    manifest = _manifest(model, policy, empty_LTD, dtype)
-    store.prepare(path, manifest, _numbers(model, policy))
+    source = _of_transformer(model) if isinstance(model, TransformerVectors) else _of_bilm(model, state)
+    kept = source.computed if dtype is None else dtype
+    choose("dtype", kept, get_args(Dtype))
+    depth, width = source.config.depth, source.config.width
+    manifest = Manifest(model=source.fingerprint, settings=source.settings, depth=depth, width=width, dtype=kept)
+    store.prepare(path, manifest, source.start)
     layers = LayerFolder(path, manifest)
     wanted = {key_of(sentence): sentence for sentence in found}
     if any(key not in layers for key in wanted):
-        _add(model, policy, path, manifest, wanted, block_tokens, advance)
+        _add(source.layers, path, manifest, wanted, block_tokens, advance)
         layers = LayerFolder(path, manifest)
-    return Cached(layers, model, torch.from_numpy(empty_LTD).dtype)
+    return Cached(layers, source.config, source.mixes, getattr(torch, source.computed))
 
 
-def _lasting(policy: StatePolicy) -> StatePolicy:
+class _Source(NamedTuple):
+    """What a folder of layers depends on, and the function that computes them."""
+
+    fingerprint: str
+    settings: dict[str, Any]  # those that change numbers
+    start: Array  # the state that sentences start from: can be changed, and is not part of the fingerprint
+    config: ModelConfig | LayerShape
+    mixes: Sequence[Mix]
+    computed: str  # dtype of what `layers` returns
+    layers: Callable[[list[Sequence[str]]], Sequence[Array]]
+
+
+def _of_bilm(model: Model, state: StatePolicy | None) -> _Source:
+    policy = model.settings.state if state is None else state
     choose("state", policy, STATES)
     if policy == "carry":
         raise ConfigError(
             "precompute: with state 'carry' a sentence's layers depend on those before it; choose 'warm' or 'fresh'"
         )
-    return policy
 
+    def layers(block: list[Sequence[str]]) -> Sequence[Array]:
+        model.forget_words()  # so that a block has the same bits whether or not others ran before it
+        return model.layers(block, policy)
 
-def _manifest(model: Model, policy: StatePolicy, empty_LTD: Array, dtype: Dtype | None) -> Manifest:
-    depth, _, width = empty_LTD.shape
-    kept = empty_LTD.dtype.name if dtype is None else dtype
-    choose("dtype", kept, get_args(Dtype))
     settings = model.settings.model_dump(mode="json", exclude=HARMLESS) | {"state": policy}
-    return Manifest(model=model.saved().fingerprint(), settings=settings, depth=depth, width=width, dtype=kept)
+    start = np.concatenate([part.cpu().double().numpy().ravel() for part in model.start_state(policy)])
+    computed = model.layers([[]], policy)[0].dtype.name
+    return _Source(model.saved().fingerprint(), settings, start, model.config, model.mixes, computed, layers)
 
 
-def _numbers(model: Model, policy: StatePolicy) -> Array:
-    """The state that sentences start from: a model's warm state can be changed and is not part of its fingerprint."""
-    return np.concatenate([part.cpu().double().numpy().ravel() for part in model.start_state(policy)])
+def _of_transformer(vectors: TransformerVectors) -> _Source:
+    shape = LayerShape(vectors.depth, vectors.width)
+    return _Source(vectors.fingerprint(), {"state": "fresh"}, np.empty(0), shape, (), "float32", vectors.layers)
 
 
 def _add(
-    model: Model,
-    policy: StatePolicy,
+    layers: Callable[[list[Sequence[str]]], Sequence[Array]],
     path: Path,
     manifest: Manifest,
     wanted: Mapping[bytes, Sequence[str]],
@@ -89,9 +105,7 @@ def _add(
         missing = {key: sentence for key, sentence in wanted.items() if key not in folder.found}
         for pairs in planning.by_tokens(missing.items(), block_tokens, lambda pair: len(pair[1])):
             keys, block = [key for key, _ in pairs], [sentence for _, sentence in pairs]
-            model.forget_words()  # so that a block has the same bits whether or not others ran before it
-            computed = model.layers(block, policy)
-            narrowed = [_narrowed(*pair, manifest.dtype) for pair in zip(block, computed, strict=True)]
+            narrowed = [_narrowed(*pair, manifest.dtype) for pair in zip(block, layers(block), strict=True)]
             folder.append(keys, narrowed)
             advance(sum(map(len, block)))
 

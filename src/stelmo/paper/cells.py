@@ -113,8 +113,8 @@ def with_elmo(setup: Setup, task: str, fraction: float = 1.0) -> Cell:
 
 def with_tuned_elmo(setup: Setup, task: str) -> Cell:
     """With the biLM that Table 7 tunes on the task's text."""
-    tuned = _trained(setup, tuning(setup, task)[1])
-    cell = _task(setup, task, _as_published(task), most=setup.ablation_seeds, model=tuned, variant="tuned")
+    tuned = _Variant("tuned", ("--model", _trained(setup, tuning(setup, task)[1])), own_layers=True)
+    cell = _task(setup, task, _as_published(task), most=setup.ablation_seeds, variant=tuned)
     return cell._replace(chain=f"tuning-{task}")
 
 
@@ -127,10 +127,11 @@ def controls(setup: Setup, task: str) -> dict[str, Cell]:
         "its last layer alone": _task(setup, task, {**published, "--layers": "top"}, most=most),
     }
     if task == FINETUNED:
-        found["ELMo, fine-tuned"] = _task(setup, task, published, most=1, variant="finetune")
+        found["ELMo, fine-tuned"] = _task(setup, task, published, most=1, variant=_Variant("finetune", ("--finetune",)))
     if setup.transformer is not None:
+        other = _Variant("transformer", ("--transformer", setup.transformer), own_layers=True)
         name = f"token vectors of {Path(setup.transformer).name}"
-        found[name] = _task(setup, task, published, most=most, model=setup.transformer, variant="transformer")
+        found[name] = _task(setup, task, published, most=most, variant=other)
     return found
 
 
@@ -163,6 +164,14 @@ def figure_1(setup: Setup, task: str) -> dict[float, tuple[Cell, Cell]]:
     return {share: (baseline(setup, task, share), with_elmo(setup, task, share)) for share in (*FRACTIONS, 1.0)}
 
 
+class _Variant(NamedTuple):
+    """A run that differs from others in more than the options its name shows."""
+
+    name: str
+    words: tuple[str, ...]  # added to the command
+    own_layers: bool = False  # the vectors are not those of the report's biLM
+
+
 def _task(
     setup: Setup,
     task: str,
@@ -170,30 +179,29 @@ def _task(
     fraction: float = 1.0,
     *,
     most: int | None = None,
-    model: str | None = None,
-    variant: str = "",
+    variant: _Variant | None = None,
 ) -> Cell:
-    """One run of a task, with at most `most` seeds; `variant` names what its options do not say."""
-    most = setup.ablation_seeds if fraction < 1.0 and most is None else most
+    """One run of a task, with at most `most` seeds."""
     chosen = {**options, **({} if fraction == 1.0 else {"--fraction": f"{fraction:g}"})}
-    name = "-".join(
-        [task, *(f"{key.lstrip('-')}-{value}" for key, value in chosen.items()), *([variant] * bool(variant))]
-    )
+    named_by = [f"{key.lstrip('-')}-{value}" for key, value in chosen.items()]
+    name = "-".join([task, *named_by, *([variant.name] if variant else [])])
     seeds = setup.few_seeds if task in ("squad", "coref") else setup.seeds
-    seeds = seeds if most is None else min(seeds, most)
+    if most is not None or fraction < 1.0:
+        seeds = min(seeds, most or setup.ablation_seeds)
+    own_layers = variant is not None and variant.own_layers
     command = {
         "--data": str(folder_of(setup.data, task)),
         "--to": str(run_of(setup, name)),
         "--size": setup.size,
         "--seeds": str(seeds),
         "--vectors": vectors_of(setup),
-        "--cache": str(setup.to / "layers" / "-".join([task, *([variant] * (model is not None))])),
+        "--cache": str(setup.to / "layers" / (f"{task}-{variant.name}" if variant and own_layers else task)),
         **chosen,
     }
     words = [word for pair in command.items() for word in pair]
-    words += ["--finetune"] * (variant == "finetune")
-    bilm = _model(setup) if model is None else ("--model", model)
-    return Cell(name, ("task", task, *words, *bilm), f"{name}/results.json", task, seeds=seeds)
+    words += () if own_layers else _model(setup)
+    words += variant.words if variant else ()
+    return Cell(name, ("task", task, *words), f"{name}/results.json", task, seeds=seeds)
 
 
 def _model(setup: Setup) -> tuple[str, ...]:

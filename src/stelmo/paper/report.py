@@ -5,12 +5,13 @@ A cell without a result appears as "not run".
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from stelmo import plots
-from stelmo.paper import cells, encoders
+from stelmo.paper import cells, encoders, published
 from stelmo.paper.cells import Cell, Setup
 from stelmo.paper.document import Block, Command, Commands, Heading, Link, Picture, Table, Text, markdown, page
+from stelmo.paper.published import TITLES
 from stelmo.paper.run import command_line, is_finished, printed, spent
 from stelmo.probes.run import HEADLINES
 from stelmo.store import atomic
@@ -22,40 +23,6 @@ from stelmo.tasks.significance import Gain
 
 NOT_RUN = "not run"
 TITLE = "The paper's tables and figures, run again"
-
-
-# The figures of Peters et al. (2018): test sets in Table 1, development sets in Tables 2 and 3
-
-
-class Published(NamedTuple):
-    baseline: float
-    elmo: float
-
-
-TITLES = {"squad": "SQuAD", "snli": "SNLI", "srl": "SRL", "coref": "Coref", "ner": "NER", "sst5": "SST-5"}
-
-TABLE_1 = {
-    "squad": Published(81.1, 85.8),
-    "snli": Published(88.0, 88.7),
-    "srl": Published(81.4, 84.6),
-    "coref": Published(67.2, 70.4),
-    "ner": Published(90.15, 92.22),
-    "sst5": Published(51.4, 54.7),
-}
-# Baseline, last layer alone, all with λ = 1, all with λ = 0.001.
-TABLE_2 = {
-    "squad": (80.8, 84.7, 85.0, 85.2),
-    "snli": (88.1, 89.1, 89.3, 89.5),
-    "srl": (81.6, 84.1, 84.6, 84.8),
-}
-# Input alone, input and output, output alone.
-TABLE_3 = {"squad": (85.1, 85.6, 84.8), "snli": (88.9, 89.5, 88.7), "srl": (84.7, 84.3, 80.9)}
-TABLE_5 = {"WordNet 1st sense": 65.9, "Raganato et al. 2017": 69.9, "Iacobacci et al. 2016": 70.1,
-           "CoVe, layer 1": 59.4, "CoVe, layer 2": 64.7, "biLM, layer 1": 67.4, "biLM, layer 2": 69.0}  # fmt: skip
-TABLE_6 = {"Collobert et al. 2011": 97.3, "Ma and Hovy 2016": 97.6, "Ling et al. 2015": 97.8,
-           "CoVe, layer 1": 93.3, "CoVe, layer 2": 92.8, "biLM, layer 1": 97.3, "biLM, layer 2": 96.8}  # fmt: skip
-# Perplexity of the development text before and after one epoch of tuning.
-TABLE_7 = {"snli": (72.1, 16.8), "squad": (99.1, 43.5), "ner": (103.2, 46.3), "sst5": (131.5, 78.6)}
 
 
 def write(setup: Setup) -> Path:
@@ -182,8 +149,8 @@ def table_1(setup: Setup) -> Iterator[Block]:
 def _row_1(setup: Setup, task: str) -> tuple[str | Link, ...]:
     pair = cells.baseline(setup, task), cells.with_elmo(setup, task)
     before, after = (found(setup, cell) for cell in pair)
-    paper = TABLE_1[task]
-    published = f"{paper.baseline:g} → {paper.elmo:g} ({' / '.join(gain(*paper))})"
+    paper = published.TABLE_1[task]
+    figures = f"{paper.baseline:g} → {paper.elmo:g} ({' / '.join(gain(*paper))})"
     relative = "–"
     if before is not None and after is not None:
         _, relative = gain(mean_and_deviation(before.headline)[0], mean_and_deviation(after.headline)[0])
@@ -194,7 +161,7 @@ def _row_1(setup: Setup, task: str) -> tuple[str | Link, ...]:
     data = str(cells.folder_of(setup.data, task).relative_to(setup.data))
     scores = (_headline(setup, cell) for cell in pair)
     gains = _over(setup, task, *pair)
-    return (TITLES[task], *scores, *gains, relative, published, metric, data, train, seeds)
+    return (TITLES[task], *scores, *gains, relative, figures, metric, data, train, seeds)
 
 
 def table_2(setup: Setup) -> Iterator[Block]:
@@ -204,7 +171,7 @@ def table_2(setup: Setup) -> Iterator[Block]:
     for task in setup.among(setup.ablated):
         ours = [cells.baseline(setup, task), *cells.table_2(setup, task)]
         rows.append((TITLES[task], *(_dev(setup, cell) for cell in ours)))
-        rows += _published(task, TABLE_2)
+        rows += _published(task, published.TABLE_2)
     yield Table(("task", "baseline", "last only", "all, λ = 1", "all, λ = 0.001"), tuple(rows))
 
 
@@ -213,7 +180,7 @@ def table_3(setup: Setup) -> Iterator[Block]:
     rows: list[tuple[str | Link, ...]] = []
     for task in setup.among(setup.ablated):
         rows.append((TITLES[task], *(_dev(setup, cell) for cell in cells.table_3(setup, task))))
-        rows += _published(task, TABLE_3)
+        rows += _published(task, published.TABLE_3)
     yield Text("Dev score, with ELMo at the network's input, at both places, and at its output.")
     yield Table(("task", "input", "input and output", "output"), tuple(rows))
 
@@ -247,7 +214,7 @@ def _neighbours(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def table_5(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Table 5: word senses")
     yield Text("F1 on all of Raganato's sets; layer 0 and static vectors see no context and are the controls.")
-    yield from _probe(setup, "table5", TABLE_5)
+    yield from _probe(setup, "table5", published.TABLE_5)
 
 
 def table_6(setup: Setup) -> Iterator[Block]:
@@ -255,7 +222,7 @@ def table_6(setup: Setup) -> Iterator[Block]:
     yield Text(
         "Accuracy of a linear classifier. The paper's figures are for the Penn Treebank, ours for UD English EWT."
     )
-    yield from _probe(setup, "table6", TABLE_6)
+    yield from _probe(setup, "table6", published.TABLE_6)
 
 
 def _probe(setup: Setup, part: str, paper: dict[str, float]) -> Iterator[Block]:
@@ -292,9 +259,9 @@ def table_7(setup: Setup) -> Iterator[Block]:
         ours = [f"{stage.perplexity:.1f}" for stage in stages[-2:]] if len(stages) > 1 else [NOT_RUN] * 2
         perplexities = (Link(text, cell.name) for text in ours)
         scores = (_headline(setup, each) for each in (cells.with_elmo(setup, task), cells.with_tuned_elmo(setup, task)))
-        rows.append((TITLES[task], *perplexities, *map(str, TABLE_7[task]), *scores))
-    published = "published before", "published after"
-    yield Table(("text", "before", "after", *published, "score before", "score after"), tuple(rows))
+        rows.append((TITLES[task], *perplexities, *map(str, published.TABLE_7[task]), *scores))
+    head = ("text", "before", "after", "published before", "published after", "score before", "score after")
+    yield Table(head, tuple(rows))
 
 
 def figure_1(setup: Setup) -> Iterator[Block]:

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from stelmo.config import choose
 from stelmo.embed.model import Model
-from stelmo.errors import ConfigError, ModelError
+from stelmo.embed.transformer import TransformerVectors, digest
 from stelmo.store import static
 from stelmo.store.static import StaticVectors
 
@@ -24,7 +23,6 @@ Vector = NDArray[np.float32]
 Embed = Callable[[list[tuple[str, ...]]], Sequence[NDArray[Any]]]  # sentences → a (T, D) or (T, K, D) array for each
 Advance = Callable[[int, float], None]  # receives the tokens finished since the last call, and the share done so far
 BLOCK = 256  # sentences embedded at once: the layers of a whole corpus would not fit in memory
-TOGETHER = 16  # sentences in one batch of a Transformer
 TIE = 1e-5  # cosines closer than this are equal: the difference is rounding of the same vector
 CONTROL = 0  # the layer that sees no context
 
@@ -76,76 +74,14 @@ def read_static(path: Path) -> Source:
     return of_static(static.read(path), name, partial(digest, named))
 
 
-def digest(path: Path) -> str:
-    """Of a file, or of the names and contents of all files below a folder."""
-    found = hashlib.sha256()
-    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if file.is_file():
-            found.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
-            with file.open("rb") as content:
-                while part := content.read(1 << 20):
-                    found.update(part)
-    return found.hexdigest()
-
-
 def of_transformer(folder: Path) -> Source:
-    """The last layer of a Transformer in a local folder, such as that of a sentence-transformer, for comparison.
+    """For comparison; see `TransformerVectors`."""
+    transformer = TransformerVectors(folder)
 
-    A word's vector is the mean over its sub-tokens. A sentence that is too long is read in several parts.
-    """
-    try:
-        from transformers import AutoModel, AutoTokenizer
-    except ImportError:
-        raise ConfigError("--transformer requires transformers; pip install 'stelmo[huggingface]'") from None
-    if not (folder / "config.json").is_file():
-        raise ModelError(f"{folder}: no config.json; expected the folder of a Transformer in Hugging Face's layout")
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, use_fast=True)
-        network = AutoModel.from_pretrained(str(folder), local_files_only=True).eval()
-    except (OSError, ValueError, KeyError) as problem:
-        raise ModelError(f"{folder}: cannot be read as a Transformer ({str(problem).splitlines()[0]})") from None
-    longest = min(tokenizer.model_max_length, network.config.max_position_embeddings) - 2
+    def embed(sentences: list[tuple[str, ...]]) -> list[NDArray[Any]]:
+        return [layers_LTD.swapaxes(0, 1) for layers_LTD in transformer.layers(sentences)]
 
-    def parts(words: Sequence[str]) -> Iterator[list[str]]:
-        """As many words at a time as fit, never none."""
-        owners = tokenizer(list(words), is_split_into_words=True, add_special_tokens=False, verbose=False).word_ids()
-        sizes = np.bincount(np.array(owners, np.int64), minlength=len(words)).tolist()
-        part: list[str] = []
-        room = longest
-        for word, size in zip(words, sizes, strict=True):
-            if part and size > room:
-                yield part
-                part, room = [], longest
-            part.append(word)
-            room -= size
-        if part:
-            yield part
-
-    def vectors(batch: list[list[str]]) -> Iterator[Vector]:
-        read = tokenizer(
-            batch, is_split_into_words=True, return_tensors="pt", truncation=True, max_length=longest + 2, padding=True
-        )
-        with torch.inference_mode():
-            hidden_BSD = network(**read).last_hidden_state.numpy()
-        zero_D = np.zeros(hidden_BSD.shape[-1], np.float32)  # of a word without sub-tokens, such as a control character
-        for row, (words, hidden_SD) in enumerate(zip(batch, hidden_BSD, strict=True)):
-            owners = np.array([-1 if owner is None else owner for owner in read.word_ids(row)])
-            yield np.stack(
-                [hidden_SD[owners == n].mean(0) if (owners == n).any() else zero_D for n in range(len(words))]
-            )
-
-    def embed(sentences: list[tuple[str, ...]]) -> list[Vector]:
-        pieces = [(number, part) for number, words in enumerate(sentences) for part in parts(words)]
-        order = sorted(range(len(pieces)), key=lambda place: len(pieces[place][1]))  # like lengths: little padding
-        found: dict[int, Vector] = {}
-        for places in blocks(order, TOGETHER):
-            found |= zip(places, vectors([pieces[place][1] for place in places]), strict=True)
-        rows: list[list[Vector]] = [[] for _ in sentences]
-        for place, (number, _) in enumerate(pieces):
-            rows[number].append(found[place])
-        return [np.concatenate(of_sentence)[:, None] for of_sentence in rows]
-
-    return Source((folder.name,), embed, partial(digest, folder))
+    return Source((folder.name,), embed, transformer.fingerprint)
 
 
 def with_progress(sources: Sequence[Source], tokens: int, advance: Advance) -> list[Source]:

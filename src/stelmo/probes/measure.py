@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stelmo.embed.transformer import digest
 from stelmo.errors import ConfigError, DataError
 from stelmo.probes import run
-from stelmo.probes.embedding import Advance, Source, digest
+from stelmo.probes.embedding import Advance, Source
 from stelmo.probes.run import HEADLINES, Row, by_method, no_progress
 from stelmo.store import atomic
 

@@ -20,6 +20,7 @@ import torch
 
 from stelmo.embed.elmo import Cached
 from stelmo.embed.model import Model
+from stelmo.embed.transformer import TransformerVectors
 from stelmo.jobs.precompute import precompute
 from stelmo.store.runs import Run
 from stelmo.tasks import network, reading, results, saved
@@ -49,7 +50,7 @@ def run(
     folder: Path,
     to: Path,
     seeds: Sequence[int],
-    model: Model | None,
+    model: Model | TransformerVectors | None,
     name: str | None,
     cache: Path | None,
     skipped: Skipped | None,
@@ -57,7 +58,7 @@ def run(
 ) -> Results | None:
     """Train and score each seed. None if the run was asked to stop; the same call resumes it.
 
-    `name` is the path the model was loaded from.
+    `name` is the path the model was loaded from. A Transformer's token vectors are mixed and placed as ELMo's layers.
     """
     materials = prepare(config, folder, model, name, cache or to / "layers", skipped, progress)
     for seed in seeds:
@@ -84,7 +85,7 @@ def read_data(config: TaskConfig, folder: Path, skipped: Skipped | None) -> tupl
 def prepare(
     config: TaskConfig,
     folder: Path,
-    model: Model | None,
+    model: Model | TransformerVectors | None,
     name: str | None,
     cache: Path,
     skipped: Skipped | None,
@@ -97,20 +98,25 @@ def prepare(
     static = static_table(config.vectors, learn, others, config.train.tuned_vectors, progress.message)
     source = None
     if model is not None:
-        source = BilmSource(str(Path(name).resolve()) if name else "", model.saved().fingerprint())
+        fingerprint = model.fingerprint() if isinstance(model, TransformerVectors) else model.saved().fingerprint()
+        source = BilmSource(str(Path(name).resolve()) if name else "", fingerprint)
     about = {
         **config.to_json(),
         "data": str(folder.resolve()),
         "examples": {split: len(part) for split, part in data._asdict().items()},
         "bilm": None if source is None else source.fingerprint,
     }
-    layers: Model | Cached | None = model
-    if model is not None and not config.elmo.finetune:
+    layers: Model | Cached | None = None
+    if config.elmo.finetune and not isinstance(model, TransformerVectors):
+        layers = model
+    elif model is not None:
         layers = _frozen_layers(model, [*learn, *others], cache, progress)
     return Materials(data, static, layers, source, epoch_steps, about)
 
 
-def _frozen_layers(model: Model, found: list[Tokens], cache: Path, progress: TaskProgress) -> Cached:
+def _frozen_layers(
+    model: Model | TransformerVectors, found: list[Tokens], cache: Path, progress: TaskProgress
+) -> Cached:
     """Half precision: ELMo's dropout adds much more noise, and the files are half as large."""
     tokens = sum(map(len, set(found)))
     done = 0

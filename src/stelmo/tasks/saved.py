@@ -77,6 +77,11 @@ def _open_bilm(
     folder: Path,
     open_model: Callable[[str | None], Model],
 ) -> Model:
+    if bilm is None and _is_transformer(Path(source.path)):
+        raise ModelError(
+            f"{folder}: reads the token vectors of {source.path}, a Transformer; such runs are for comparison and only "
+            "score the data they were trained with; train one with ELMo to predict on new text"
+        )
     model = open_model(bilm or source.path or None)
     if model.saved().fingerprint() != source.fingerprint and not config.elmo.finetune:
         raise ModelError(
@@ -84,6 +89,15 @@ def _open_bilm(
             f"{bilm or source.path or 'the bundled one'}; pass the right one with --model"
         )
     return model
+
+
+def _is_transformer(folder: Path) -> bool:
+    """A folder in Hugging Face's layout, and not one of ours."""
+    try:
+        note = json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(note, dict) and note.get("model_type") not in (None, "stelmo")
 
 
 # Using a trained task

@@ -49,6 +49,29 @@ def test_layers_learned_with_elmo_are_told(data, tmp_path, monkeypatch, capsys):
     assert (tmp_path / "run" / "layers" / "manifest.json").is_file()
 
 
+def test_a_transformer_is_compared_in_the_same_network(bert, data, tmp_path, monkeypatch, capsys):
+    options = ["--data", data, "--to", tmp_path / "run", "--transformer", bert, "--elmo", "both"]
+    done = run(monkeypatch, capsys, "task", "sst5", *options, *SMALL)
+    assert done.code == 0, done.err
+    assert "layers at the input: 1.00, γ" in done.out
+    note = json.loads((tmp_path / "run" / "seed-0" / "model" / "model.json").read_text())
+    assert note["bilm"]["path"] == str(bert)
+    (tmp_path / "new.txt").write_text("It shines .\n")
+    done = run(monkeypatch, capsys, "task", "sst5", "--predict", tmp_path / "run", tmp_path / "new.txt")
+    assert done.code == 2
+    assert "token vectors of" in done.err
+    assert "train one with ELMo" in done.err
+
+
+@pytest.mark.parametrize("other", [["--model", "m"], ["--finetune"], ["--elmo", "none"]])
+def test_a_transformer_does_not_go_with_a_bilm(other, data, tmp_path, monkeypatch, capsys):
+    options = ["--data", data, "--to", tmp_path / "run", "--transformer", tmp_path]
+    done = run(monkeypatch, capsys, "task", "sst5", *options, *other)
+    assert done.code == 2
+    assert "--transformer replaces" in done.err
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_trained_task_answers_on_text(data, tmp_path, monkeypatch, capsys):
     run(monkeypatch, capsys, "task", "sst5", "--data", data, "--to", tmp_path / "run", "--elmo", "none", *SMALL)
     (tmp_path / "new.txt").write_text("It shines .\nHow dull !\n")

@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stelmo.errors import ModelError
+from stelmo.embed.transformer import TransformerVectors
 from stelmo.probes import embedding
 from stelmo.probes.embedding import Occurrence, blocks, cosines, occurrence_vectors, unit
 
@@ -62,54 +61,9 @@ def test_blocks_are_the_items_in_order(items, size):
     assert [item for block in blocks(items, size) for item in block] == items
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    """A random BERT of eight positions whose words fall into sub-tokens of known number."""
-    transformers = pytest.importorskip("transformers")
-    folder = tmp_path_factory.mktemp("models") / "tiny-bert"
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "bank", "un", "##believ", "##able"]
-    folder.mkdir()
-    (folder / "vocab.txt").write_text("\n".join(pieces))
-    transformers.BertTokenizerFast(vocab=str(folder / "vocab.txt"), model_max_length=8).save_pretrained(folder)
-    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    config = transformers.BertConfig(vocab_size=len(pieces), max_position_embeddings=8, **shape)
-    torch.manual_seed(0)
-    transformers.BertModel(config).save_pretrained(folder)
-    return folder
-
-
-def hidden(folder, ids):
-    """Straight through the network: [CLS] ids [SEP] → (T, D) of the ids."""
-    from transformers import AutoModel
-
-    with torch.inference_mode():
-        output = AutoModel.from_pretrained(folder).eval()(input_ids=torch.tensor([[2, *ids, 3]]))
-    return output.last_hidden_state[0, 1:-1].numpy()
-
-
-def test_a_words_vector_is_the_mean_over_its_sub_tokens(bert):
+def test_a_transformer_is_a_source_of_one_kind_of_vectors(bert):
     source = embedding.of_transformer(bert)
     assert source.names == ("tiny-bert",)
-    (found,) = source.embed([("the", "unbelievable", "bank")])
-    expected = hidden(bert, [5, 7, 8, 9, 6])
-    assert found.shape == (3, 1, 8)
-    np.testing.assert_allclose(found[0, 0], expected[0], atol=1e-6)
-    np.testing.assert_allclose(found[1, 0], expected[1:4].mean(0), atol=1e-6)
-    np.testing.assert_allclose(found[2, 0], expected[4], atol=1e-6)
-
-
-def test_a_sentence_that_is_too_long_is_read_in_parts_and_no_word_is_lost(bert):
-    (found,) = embedding.of_transformer(bert).embed([("the", "unbelievable", "bank", "unbelievable", "the")])
-    first, second = hidden(bert, [5, 7, 8, 9, 6]), hidden(bert, [7, 8, 9, 5])
-    np.testing.assert_allclose(found[2, 0], first[4], atol=1e-6)
-    np.testing.assert_allclose(found[3, 0], second[:3].mean(0), atol=1e-6)
-    np.testing.assert_allclose(found[4, 0], second[3], atol=1e-6)
-
-
-def test_a_folder_without_a_transformer_is_refused(tmp_path):
-    pytest.importorskip("transformers")
-    with pytest.raises(ModelError, match=r"no config\.json"):
-        embedding.of_transformer(tmp_path)
-    (tmp_path / "config.json").write_text('{"model_type": "nothing"}')
-    with pytest.raises(ModelError, match="cannot be read as a Transformer"):
-        embedding.of_transformer(tmp_path)
+    words = ("the", "unbelievable", "bank")
+    (found,) = source.embed([words])
+    np.testing.assert_array_equal(found[:, 0], TransformerVectors(bert).layers([words])[0][0])

@@ -6,6 +6,7 @@ import tiny
 from unit.probes.test_coarse import folder as coarse_folder
 from unit.probes.toys import contextual, of, static
 
+from stelmo.embed.transformer import digest
 from stelmo.errors import ConfigError, DataError
 from stelmo.probes import embedding, measure
 from stelmo.probes.run import Row
@@ -122,7 +123,7 @@ def test_a_folder_is_known_by_names_and_contents(tmp_path):
         (tmp_path / str(number) / "in").mkdir(parents=True)
         for name, text in files.items():
             (tmp_path / str(number) / "in" / name).write_text(text)
-        found.add(embedding.digest(tmp_path / str(number)))
+        found.add(digest(tmp_path / str(number)))
     assert len(found) == 3
 
 
