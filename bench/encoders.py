@@ -3,6 +3,7 @@
 The presets laptop, laptop-transformer and laptop-gated-cnn have about the same number of parameters. Weights are
 random and words follow Zipf's law. Read the ratios: the three take turns, so that a disturbance meets all alike. Where
 other work runs on the machine, `--clock cpu` counts this process's time alone; with one thread that is fair.
+`--profile` prints instead where the time of one training step goes.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from stelmo.train.learner import Learner
 from stelmo.train.presets import plan
 from stelmo.train.world import World
 
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "aten::baddbmm_")
 PRESETS = ("laptop", "laptop-transformer", "laptop-gated-cnn")
 
 
@@ -46,6 +48,7 @@ def arguments() -> argparse.Namespace:
     for name, size in {"sentences": 500, "vocabulary": 50_000, "threads": 2, "rounds": 5, "steps": 3}.items():
         parser.add_argument(f"--{name}", type=int, default=size)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
+    parser.add_argument("--profile", action="store_true")
     parser.add_argument("--set", action="append", default=[], help="settings of all three presets")
     return parser.parse_args()
 
@@ -78,9 +81,25 @@ def training(
     return lambda: [learner.step(next(done), 1e-4) for _ in range(steps)]
 
 
+def profile(given: argparse.Namespace, sentences: list[list[str]]) -> None:
+    print("| preset | milliseconds of a step | matrix products | share |\n|---|---|---|---|")
+    for preset in PRESETS:
+        chosen = plan(preset, words=given.set)
+        step = training(chosen.model, chosen.train, sentences, given.vocabulary, 1)
+        step()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as measured:
+            step()
+        own = {event.key: event.self_cpu_time_total / 1e3 for event in measured.key_averages()}
+        products, whole = sum(own.get(name, 0.0) for name in PRODUCTS), sum(own.values())
+        print(f"| {preset} | {whole:,.0f} | {products:,.0f} | {products / whole:.0%} |")
+
+
 def main() -> None:
     given = arguments()
     torch.set_num_threads(given.threads)
+    if given.profile:
+        profile(given, zipf_text(given.sentences, vocabulary=given.vocabulary - 3))
+        return
     clock = time.perf_counter if given.clock == "wall" else time.process_time
     sentences = zipf_text(given.sentences, vocabulary=given.vocabulary - 3)
     tokens = {"no word known": sum(map(len, sentences)), "one at a time": sum(map(len, sentences[:20]))}
