@@ -1,6 +1,6 @@
 """A training run on disk: its settings, checkpoints, log and learned mixes. Knows no training.
 
-run.json                    the settings the run was started with; other settings are refused (of a task: task.json)
+run.json                    the settings of the run; a command with others is refused (of a task: task.json)
 checkpoints/N.safetensors   everything needed to resume at step N, complete or absent, with a checksum; the last few
 log.jsonl                   one line for some steps and for every validation
 model/, last/               model folders: of the best validation, and of the end if that is another
@@ -204,10 +204,14 @@ def make(folder: Path) -> None:
 
 
 def note_or_compare(note: Path, about: Mapping[str, Any], free: frozenset[str] = frozenset()) -> None:
-    """Write the settings a folder is made with; if they exist, refuse differences in any setting not in `free`."""
+    """Write the settings a folder is made with; if they exist, refuse differences in any setting not in `free`.
+
+    Those in `free` may differ; the file then has the newest.
+    """
+    written = json.dumps({"stelmo": VERSION, **about}, indent=2) + "\n"
     if not note.is_file():
         with atomic.new_file(note) as draft:
-            draft.write_text(json.dumps({"stelmo": VERSION, **about}, indent=2) + "\n")
+            draft.write_text(written)
         return
     before, after = _flat(read_note(note)), _flat(json.loads(json.dumps(about)))  # JSON turns tuples into lists
     differing = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name) and name not in free]
@@ -216,6 +220,9 @@ def note_or_compare(note: Path, about: Mapping[str, Any], free: frozenset[str] =
         raise OutputError(
             f"{note.parent} is a run with other settings ({listed}); use the same ones, or choose another folder"
         )
+    if before != after:
+        with atomic.new_file(note, overwrite=True) as draft:
+            draft.write_text(written)
 
 
 def read_note(path: Path) -> dict[str, Any]:

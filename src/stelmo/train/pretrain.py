@@ -45,8 +45,10 @@ from stelmo.train.world import World, join, local_device
 
 # Settings that may change when a run is resumed: they do not change its result, except for rounding.
 # `average` changes what is validated and kept, but not the training; `count_biases` changes the start, which has been.
+# The budget may be changed, too: the learning rate follows the new one from there on.
+BUDGETS = "epochs", "tokens", "time"
 FREE = frozenset(
-    f"train.{name}" for name in ("threads", "device", "checkpoint_every", "keep", "average", "count_biases")
+    f"train.{name}" for name in ("threads", "device", "checkpoint_every", "keep", "average", "count_biases", *BUDGETS)
 )
 SECONDS_BETWEEN_PICTURES = 60.0
 DIVERGED = 3.0  # nats by which the loss may exceed its lowest value
@@ -254,10 +256,25 @@ class Pretraining:
             about, tensors = runs.read(found)
             self._state = RunState.from_json(about["ledger"])
             self._learner.load(tensors)
+            self._follow_budget()
             self._note_resumed()
         self._clock, self._resumed = self._new_clock(), replace(self._state)
         if self._world.first and not self._state.finished:
             self._run.log.cut(self._state.step, "perplexity" if self._state.due else None)
+
+    def _follow_budget(self) -> None:
+        """The budget may differ from the one that the run had before."""
+        state = self._state
+        before, state.share = state.share, self._schedule.share(state.step, state.seconds)
+        if state.share == before:
+            return
+        ended = state.worse >= (self._settings.patience or math.inf)
+        state.finished = state.finished and ended
+        state.due = state.due or (state.share >= 1.0 and not state.finished)
+        self._progress.message(
+            f"the budget has changed: {state.share:.1%} of it is spent, {before:.1%} of the one before; "
+            "the learning rate follows it from here"
+        )
 
     def _new_clock(self) -> Clock:
         return Clock(self._state.seconds, processor=self._settings.processor_time is not None)

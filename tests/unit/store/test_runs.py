@@ -95,9 +95,9 @@ def test_the_same_settings_find_the_run_again_and_leave_it_as_it_is(run):
     assert run.note.read_bytes() == before
 
 
-def test_a_free_setting_may_differ_and_the_first_value_is_kept(run):
+def test_a_free_setting_may_differ_and_the_newest_value_is_noted(run):
     run.start({**ABOUT, "train": {"lr": 0.1, "threads": 1}}, FREE)
-    assert runs.read_note(run.note)["train"] == {"lr": 0.1, "threads": 2}
+    assert runs.read_note(run.note)["train"] == {"lr": 0.1, "threads": 1}
 
 
 def test_other_settings_are_refused_by_name(run):

@@ -18,7 +18,7 @@ from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.formats import models
 from stelmo.lm.perplexity import Perplexity, perplexity
 from stelmo.model.bilm import BiLM
-from stelmo.store.runs import Run
+from stelmo.store.runs import Run, read_note
 from stelmo.text.ids import word_ids
 from stelmo.train.learner import Learner, counted_start, random_softmax
 from stelmo.train.presets import plan
@@ -316,6 +316,33 @@ def test_a_run_can_be_averaged_from_where_it_is_resumed(corpus, tmp_path):
     assert not torch.equal(found[f"average.{name}"], found[name])
 
 
+def rates(run):
+    return {entry["step"]: entry["lr"] for entry in Run(run).log.entries() if "lr" in entry}
+
+
+def test_a_longer_budget_goes_on_from_the_end(corpus, tmp_path):
+    kept, witness = ("checkpoint_every=10", "decay=linear", "log_every=10"), Witness()
+    half, whole = settings(*kept, budget="tokens=960"), settings(*kept)
+    pretrain(half, corpus, tmp_path / "run")
+    first = rates(tmp_path / "run")
+    found = pretrain(whole, corpus, tmp_path / "run", witness)
+    assert (found.finished, found.worked, found.step) == (True, True, 40)
+    assert "the budget has changed: 50.0% of it is spent, 100.0% of the one before" in witness.said[0]
+    expected = {step: whole.train.lr * (1 - (step - 1) / 40) for step in (30, 40)}
+    assert rates(tmp_path / "run") == pytest.approx(first | expected)
+    assert read_note(tmp_path / "run" / "run.json")["train"]["tokens"] == whole.train.tokens
+    again = pretrain(whole, corpus, tmp_path / "run")
+    assert (again.finished, again.worked) == (True, False)
+
+
+def test_a_budget_that_is_already_spent_ends_the_run_where_it_is(corpus, tmp_path):
+    chosen = settings("checkpoint_every=10")
+    killed(chosen, corpus, tmp_path / "run", 34)
+    found = pretrain(settings("checkpoint_every=10", budget="tokens=960"), corpus, tmp_path / "run")
+    assert (found.finished, found.step) == (True, 30)
+    assert [entry["step"] for entry in entries(tmp_path / "run") if "perplexity" in entry] == [15, 30]
+
+
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_mixed_precision_learns_nearly_the_same(precision, corpus, tmp_path):
     """Emulated: a CPU is refused by the settings, and slow, but computes it."""
@@ -335,8 +362,6 @@ def test_more_negatives_than_half_the_words_are_the_full_softmax_and_it_is_said(
 
 
 def test_a_disk_that_is_full_for_a_while_costs_only_a_checkpoint(corpus, tmp_path, monkeypatch):
-    from stelmo.store.runs import Run
-
     save, witness = Run.save, Witness()
 
     def full_once(self, step, *rest, **more):
