@@ -14,7 +14,7 @@ from stelmo.config import choose
 from stelmo.embed.elmo import Cached, key_of
 from stelmo.embed.model import Array, Model, Sentences
 from stelmo.engine import planning
-from stelmo.engine.inputs import checked
+from stelmo.engine.engine import checked
 from stelmo.errors import ConfigError, DataError
 from stelmo.jobs.run import Advance
 from stelmo.settings import STATES, Dtype, OutputSettings, StatePolicy

@@ -15,8 +15,7 @@ from stelmo.paper.run import command_line, is_finished, printed, spent
 from stelmo.probes.run import HEADLINES
 from stelmo.store import atomic
 from stelmo.store.runs import Run
-from stelmo.tasks import results
-from stelmo.tasks.results import Results, mean_and_deviation
+from stelmo.tasks.experiment import Results, mean_and_deviation, read_results
 
 NOT_RUN = "not run"
 TITLE = "The paper's tables and figures, run again"
@@ -116,7 +115,7 @@ def duration(seconds: float) -> str:
 
 
 def found(setup: Setup, cell: Cell) -> Results | None:
-    return results.read(cells.run_of(setup, cell.name)) if is_finished(cell, setup.to) else None
+    return read_results(cells.run_of(setup, cell.name)) if is_finished(cell, setup.to) else None
 
 
 def formatted(scores: Sequence[float]) -> str:

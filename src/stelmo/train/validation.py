@@ -25,7 +25,7 @@ from stelmo.model.bilm import BiLM, Softmax, State
 from stelmo.ops.losses import full_losses
 from stelmo.settings import TrainSettings
 from stelmo.text.chars import BEGIN_SENTENCE, END_SENTENCE
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import Vocabulary
 from stelmo.train.batches import Batch, Batches
 from stelmo.train.step import DIRECTIONS, outputs, side_by_side
 from stelmo.train.world import World

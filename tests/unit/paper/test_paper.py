@@ -12,8 +12,8 @@ from stelmo.paper import cells, document, report
 from stelmo.paper import run as runs
 from stelmo.paper.cells import Cell, Setup
 from stelmo.paper.document import Command, Commands, Heading, Link, Picture, Table, Text
+from stelmo.tasks.experiment import Results
 from stelmo.tasks.network import TASKS
-from stelmo.tasks.results import Results
 
 
 @pytest.fixture

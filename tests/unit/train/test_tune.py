@@ -18,8 +18,7 @@ from stelmo.formats import models
 from stelmo.lm.perplexity import perplexity
 from stelmo.progress import NoProgress
 from stelmo.settings import PrepareSettings
-from stelmo.text.ids import ALPHABET_MARKERS, WORD_MARKERS, Alphabet
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import ALPHABET_MARKERS, WORD_MARKERS, Alphabet, Vocabulary
 from stelmo.train import pretrain as pretraining
 from stelmo.train import tune as tuning
 from stelmo.train.world import join

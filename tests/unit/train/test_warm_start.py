@@ -13,7 +13,7 @@ from stelmo.model.bilm import BiLM
 from stelmo.settings import VectorSettings
 from stelmo.store import static
 from stelmo.store.runs import Run
-from stelmo.text.vocabulary import UNKNOWN
+from stelmo.text.ids import UNKNOWN
 from stelmo.train import presets
 from stelmo.train import warm_start as warming
 from stelmo.train.learner import random_softmax

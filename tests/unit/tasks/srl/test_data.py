@@ -13,8 +13,8 @@ from unit.tasks.samples import SRL_2012, SRL_JSON, SRL_PROPBANK
 from stelmo.errors import DataError
 from stelmo.tasks import reading
 from stelmo.tasks.reading import Skipped
-from stelmo.tasks.spans import bio, spans
 from stelmo.tasks.srl.data import FILES, Example, _of_text, arguments, read, read_new, read_predictions, score, write
+from stelmo.tasks.tags import bio, spans
 
 ROLE = st.sampled_from(["O", "B-ARG0", "I-ARG0", "B-C-ARG0", "B-R-ARG0", "B-V", "I-V"])
 shares_a_path = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
