@@ -146,6 +146,7 @@ def test_elmo_reaches_the_loss_at_every_place(name, placement, tmp_path):
         assert mix.logits.grad.abs().sum() > 0
 
 
+@pytest.mark.pictures
 def test_the_run_folder_holds_what_it_promises(tmp_path):
     chosen = small("sst5", "epochs=2", placement="both")
     path = folder("sst5", tmp_path / "data")

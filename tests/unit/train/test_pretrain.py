@@ -258,6 +258,7 @@ def test_reports_tell_rate_time_left_and_the_best_validation(corpus, tmp_path):
     assert witness.reports[-1].seconds_left == 0
 
 
+@pytest.mark.pictures
 def test_a_run_leaves_its_log_and_its_curve(corpus, tmp_path):
     pretrain(settings(), corpus, tmp_path / "run")
     assert [entry["step"] for entry in entries(tmp_path / "run")] == [7, 14, 15, 21, 28, 30, 35, 40]
