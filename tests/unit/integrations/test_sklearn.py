@@ -162,14 +162,18 @@ def test_params_and_clones_keep_what_was_given(folder):
     assert list(vectorizer.get_feature_names_out())[:2] == ["elmovectorizer0", "elmovectorizer1"]
 
 
-def test_a_pickle_is_a_name_and_a_fingerprint(folder, tmp_path):
+def test_a_pickle_is_a_name_and_a_fingerprint(folder):
     vectorizer = ElmoVectorizer(str(folder), pooling="max").fit(TEXTS)
     data = pickle.dumps(vectorizer)
     assert len(data) < 1000 < (folder / "model.safetensors").stat().st_size
     again = pickle.loads(data)
     np.testing.assert_array_equal(again.transform(TEXTS), vectorizer.transform(TEXTS))
     assert again._shared(None).model is vectorizer._shared(None).model
-    (tmp_path / "v.pkl").write_bytes(data)
+
+
+@pytest.mark.long
+def test_a_pickle_is_read_by_another_process(folder, tmp_path):
+    (tmp_path / "v.pkl").write_bytes(pickle.dumps(ElmoVectorizer(str(folder), pooling="max").fit(TEXTS)))
     script = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb')).transform([['a', 'bank']]).shape)"
     done = subprocess.run([sys.executable, "-c", script, tmp_path / "v.pkl"], capture_output=True, text=True)
     assert done.stdout == "(1, 12)\n", done.stderr

@@ -182,7 +182,9 @@ def test_predictions_of_other_data_are_refused(tmp_path, text, message):
 
 
 @needs_data
-@pytest.mark.parametrize(("split", "count"), [("train", 40424), ("dev", 4963), ("test", 4795)])
+@pytest.mark.parametrize(
+    ("split", "count"), [pytest.param("train", 40424, marks=pytest.mark.long), ("dev", 4963), ("test", 4795)]
+)
 def test_the_real_data_have_the_published_counts_in_both_layouts(split, count):
     path = reading.find(DATA / "srl" / "propbank_ewt", FILES)[split]
     examples = read(path)
