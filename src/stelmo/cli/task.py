@@ -40,7 +40,8 @@ def task(
         Path | None, typer.Option("--output", "-o", help="With --predict: output file; default: print.")
     ] = None,
     size: Annotated[
-        str, typer.Option(help="cpu (minutes, sampled data), workstation (up to 90 minutes a seed, all data) or paper.")
+        str,
+        typer.Option(help="cpu (minutes, sampled data), workstation (up to 90 minutes per seed, all data) or paper."),
     ] = "cpu",
     model: ModelName = None,
     elmo: Annotated[str | None, typer.Option(help=_elmo("placement"))] = None,

@@ -229,7 +229,7 @@ def learns(module: nn.Module) -> bool:
 
 
 def recording(module: nn.Module) -> AbstractContextManager[Any]:
-    """Gradients where a parameter asks for them; without, no memory is spent on them."""
+    """Gradients if a parameter requires them; otherwise no memory is used for them."""
     return nullcontext() if learns(module) else torch.no_grad()
 
 

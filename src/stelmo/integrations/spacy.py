@@ -1,7 +1,7 @@
 """spaCy's docs → the same docs with ELMo's vectors.   T tokens, D width.
 
 `doc.tensor` has a row for each token, zeros for white space; hooks take the vectors of tokens, spans and docs from it.
-spaCy's tokens go in as they are. Where sentence boundaries are set, each sentence is read by itself; else the doc is
+spaCy's tokens are used as they are. Where sentence boundaries are set, each sentence is read by itself; else the doc is
 one.
 """
 
@@ -137,7 +137,7 @@ class _Sentence(NamedTuple):
 def _sentences(doc: Doc) -> Iterator[_Sentence]:
     """spaCy has white-space tokens, which are not words; a sentence of nothing else is skipped.
 
-    Read as arrays: making an object of each token takes as long as a tenth of the vectors.
+    Read as arrays: creating an object for each token takes a tenth as long as the vectors.
     """
     names, spaces = doc.to_array([ORTH, IS_SPACE]).T
     text, (places,) = doc.vocab.strings, np.nonzero(spaces == 0)

@@ -157,7 +157,7 @@ def _run(cell: Cell, to: Path) -> Outcome:
 
 
 def _wait(process: subprocess.Popen[bytes]) -> float | None:
-    """Until it ends; its processor time in seconds, where the system tells."""
+    """Until it ends; its processor time in seconds, if the system reports it."""
     if not hasattr(os, "wait4"):  # Windows
         process.wait()
         return None

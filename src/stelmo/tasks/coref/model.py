@@ -187,7 +187,7 @@ class SpanRanker(TaskNetwork[Example, Prediction]):
         return torch.cat([h_WE[start_M], h_WE[end_M], head_MD, self.width(end_M - start_M)], 1)
 
     def _mention_scores(self, x_WD: Tensor, h_WE: Tensor, head_W: Tensor) -> Tensor:
-        """s_m of the spans of each first word and width (W, K), including those that are no candidates.
+        """s_m of the spans of each first word and width (W, K), including those that are not candidates.
 
         The scorer's first layer is linear in the parts of a span. So it is applied to words, of which there are fewer
         than spans, and the span vectors are never built.
