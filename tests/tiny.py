@@ -21,8 +21,7 @@ from stelmo.formats import models
 from stelmo.model.bilm import BiLM, Softmax
 from stelmo.settings import LoadSettings
 from stelmo.store.saved import SavedModel
-from stelmo.text.ids import word_ids
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import Vocabulary, word_ids
 
 WORDS = ("<S>", "</S>", "<UNK>", "the", "bank", "river", ".", "a", "über", "日本")
 CHARS = CharInput(embedding=4, filters=((1, 3), (2, 5), (3, 4)), highways=2)

@@ -6,7 +6,7 @@ import tiny
 import torch
 
 from stelmo.store.saved import SavedModel
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import Vocabulary
 
 
 def saved(probabilities: Mapping[str, float]) -> SavedModel:

@@ -5,6 +5,7 @@ import pytest
 from stelmo import plots as pictures
 from stelmo.errors import OutputError
 
+pytestmark = pytest.mark.pictures
 SERIES = {"forward": [(1, 10.0), (2, 5.0)], "backward": [(1, 12.0), (2, 6.0)]}
 
 

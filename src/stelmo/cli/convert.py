@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from stelmo.cli import old_flags
-from stelmo.cli.arguments import OptionsFile, Overwrite, SoftmaxFile, VocabularyFile, loaded
+from stelmo.cli.arguments import OptionsFile, Overwrite, SoftmaxFile, VocabularyFile, loaded, renamed
 from stelmo.errors import ConfigError
 
 EXAMPLE = "Example: `stelmo convert elmo_weights.hdf5 my-model`"
@@ -36,7 +35,7 @@ def convert(
     to: Annotated[str | None, typer.Option("--to", hidden=True)] = None,
 ) -> None:
     """Convert a model to another format."""
-    format = old_flags.renamed("--to FORMAT", to, "--format FORMAT", format)
+    format = renamed("--to FORMAT", to, "--format FORMAT", format)
     if target.suffix == ".onnx":
         _refuse_for_onnx(format, dtype, token_embeddings)
     elif state is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from stelmo.cli import old_flags, screen, tables
+from stelmo.cli import arguments, screen
 from stelmo.cli.arguments import (
     LOAD,
     BatchTokens,
@@ -90,23 +90,23 @@ def embed(
         int | None,
         _parallel("--workers", help="Processes of --ray, one model each; default: as many as the cores allow.", min=1),
     ] = None,
-    all_: old_flags.All = False,
-    top: old_flags.Top = False,
-    average: old_flags.Average = False,
-    batch_size: old_flags.BatchSize = None,
-    cuda_device: old_flags.CudaDevice = None,
-    weight_file: old_flags.WeightFile = None,
-    options_file: old_flags.OptionsFile = None,
-    vocab_path: old_flags.VocabPath = None,
-    file_friendly_logging: old_flags.FileFriendlyLogging = False,
-    include_package: old_flags.IncludePackage = None,
+    all_: arguments.All = False,
+    top: arguments.Top = False,
+    average: arguments.Average = False,
+    batch_size: arguments.BatchSize = None,
+    cuda_device: arguments.CudaDevice = None,
+    weight_file: arguments.WeightFile = None,
+    options_file: arguments.OldOptionsFile = None,
+    vocab_path: arguments.VocabPath = None,
+    file_friendly_logging: arguments.FileFriendlyLogging = False,
+    include_package: arguments.IncludePackage = None,
 ) -> None:
     """Text → contextual word vectors, in a file or as a small table."""
     _refuse_conflicts(shard, merge, ray, workers, output)
     if merge and output is not None:
         _merge(inputs or [], output, overwrite)
         return
-    old = old_flags.translated({"all": all_, "top": top, "average": average}, inputs or [], output)
+    old = arguments.translate_old_flags({"all": all_, "top": top, "average": average}, inputs or [], output)
     if vocab_path is not None:
         screen.note("--vocab-path is not needed: each distinct word is encoded only once anyway")
     output, layer, format = old.output, old.layer or layer, format or old.format
@@ -122,7 +122,7 @@ def embed(
         "embed",
         ConfigError,
     )
-    model = old_flags.one_of("--weight-file", weight_file, "--model", model)
+    model = arguments.one_of("--weight-file", weight_file, "--model", model)
     if old.layer is not None:
         state = state or "fresh"
         if model is None:
@@ -132,7 +132,7 @@ def embed(
         "options": options_file,
         "state": state,
         "precision": precision,
-        "device": old_flags.device(cuda_device, device),
+        "device": arguments.device_of(cuda_device, device),
         "threads": threads,
         "memory": memory,
         "batch_tokens": batch_tokens,
@@ -203,11 +203,11 @@ def _show(model: "Model", found: Inputs, settings: OutputSettings) -> None:
     shown = list(zip(tokens, vectors, strict=True))
     word = shared_word(tokens, model.vocabulary.words if model.vocabulary else None)
     if settings.sentence_vectors:
-        tables.print_sentences(shown)
+        screen.print_sentences(shown)
     elif word is None:
-        tables.print_words(shown)
+        screen.print_words(shown)
     else:
-        tables.print_uses(shown, contrast(word, tokens, model.layers(tokens)))
+        screen.print_uses(shown, contrast(word, tokens, model.layers(tokens)))
     typer.echo(
         f"{model.config.width} numbers per {settings.unit}; write them with -o FILE (.hdf5, .parquet, .npz, .jsonl)"
     )
@@ -223,7 +223,7 @@ def _write_as_allennlp(model: "Model", text: str, output: Path, settings: Output
     with LineReader(text) as reader:
         lines.writelines(f"{line}\n" for _, line in reader)
     lines.seek(0)
-    layers = {new: old for old, new in old_flags.LAYERS.items()}[str(settings.layer)]
+    layers = {new: old for old, new in arguments.OLD_LAYERS.items()}[str(settings.layer)]
     batch, keys = model.settings.batch_rows, settings.use_sentence_keys
     embedder = ElmoEmbedder.of(model, stateful=model.settings.state == "carry")
     embedder.embed_file(lines, output, layers, batch, settings.forget_sentences, keys)

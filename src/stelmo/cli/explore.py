@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from stelmo.cli import index as indexing
-from stelmo.cli import old_flags
-from stelmo.cli.arguments import ModelName, Overwrite, loaded
+from stelmo.cli.arguments import ModelName, Overwrite, loaded, note_renamed
 from stelmo.cli.index import opened
 from stelmo.errors import ConfigError
 
@@ -72,7 +71,7 @@ def _old_spelling(folder: Path | None, corpus: list[str] | None, to: Path | None
     if not corpus or to is None:
         missing = "--to DIR" if corpus else "--index CORPUS"
         raise ConfigError(f"{missing} is missing; make an index with `stelmo index CORPUS --to DIR`")
-    old_flags.note("explore --index CORPUS", "stelmo index CORPUS")
+    note_renamed("explore --index CORPUS", "stelmo index CORPUS")
     return corpus, to
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stelmo.cli import screen, tables
+from stelmo.cli import screen
 from stelmo.cli.arguments import (
     LOAD,
     BatchTokens,
@@ -28,7 +28,7 @@ from stelmo.cli.arguments import (
     loaded,
     refuse_carry,
 )
-from stelmo.cli.tables import Row
+from stelmo.cli.screen import Row
 from stelmo.errors import ConfigError, DataError
 from stelmo.settings import TrainSettings
 from stelmo.text.formats import Sentence
@@ -99,17 +99,17 @@ def perplexity(
             "--state": state,
         }
         _refuse_with_data([option for option, value in unread.items() if value], output, as_json)
-        tables.refuse_output(output, overwrite)
+        screen.refuse_rows_output(output, overwrite)
         _measure_corpus(name, files | compute, data, side_by_side, tokens, output, as_json, overwrite)
         return
     if tokens is not None or side_by_side != ROWS:
         raise ConfigError(f"{'--tokens' if tokens else '--rows'} requires --data CORPUS")
     refuse_carry(state)
     _refuse_odds(per_file, per_sentence, output, as_json)
-    tables.refuse_output(output, overwrite)
+    screen.refuse_rows_output(output, overwrite)
     found = Inputs(inputs or [], format, column, language, contractions)
     model = loaded(name, **files, state=state, **compute)
-    taking = tables.writing(output, overwrite) if per_file or per_sentence else nullcontext(_ignore)
+    taking = screen.writing_rows(output, overwrite) if per_file or per_sentence else nullcontext(_ignore)
     with taking as write:
         total = _total(_scored(model, found), write if per_file else _ignore, write if per_sentence else _ignore)
     about = {"model": name, "state": model.settings.state, "vocabulary": len(model.vocabulary or ())}
@@ -148,7 +148,7 @@ def _scored(model: "Model", found: Inputs) -> "Iterator[Scored]":
         raise DataError("the input contains no words")
 
 
-def _total(results: "Iterator[Scored]", write_file: tables.Write, write_sentence: tables.Write) -> "Tally":
+def _total(results: "Iterator[Scored]", write_file: screen.Write, write_sentence: screen.Write) -> "Tally":
     tallies: dict[str, Tally] = {}
     for sentence, tally in results:
         write_sentence(_sentence_row(sentence, tally))
@@ -184,7 +184,7 @@ def _figures(tally: "Tally") -> Row:
 def _show(total: "Tally", about: Row) -> None:
     """The figures as a table, and one sentence on what they count."""
     both = [("forward", "forward"), ("backward", "backward"), ("combined", "geometric mean")]
-    tables.show(
+    screen.show_rows(
         [
             {"perplexity": title, "all_words": getattr(total.all, name), "known_words": getattr(total.known, name)}
             for name, title in both
@@ -225,7 +225,7 @@ def _measure_corpus(
     found = measure_heldout(model, corpus, rows=side_by_side, tokens=tokens, progress=screen.progress)
     written = [_heldout_row(part) for part in found]
     if output is not None:
-        with tables.writing(output, overwrite) as write:
+        with screen.writing_rows(output, overwrite) as write:
             for row in written:
                 write(row)
     if as_json:
@@ -233,7 +233,7 @@ def _measure_corpus(
         about = {"model": name, "corpus": str(data), "vocabulary": len(model.vocabulary or ())}
         typer.echo(json.dumps(about | {"files": files, "all": everything}, ensure_ascii=False))
     elif str(output) != "-":
-        tables.show(
+        screen.show_rows(
             [
                 {
                     "held-out text": row["file"],

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stelmo.cli import old_flags, screen, tables
-from stelmo.cli.arguments import LOAD, Device, ModelName, Overwrite, Threads, loaded
+from stelmo.cli import screen
+from stelmo.cli.arguments import LOAD, Device, ModelName, Overwrite, Threads, loaded, renamed
 from stelmo.config import choose
 from stelmo.errors import ConfigError, DataError
 
@@ -26,7 +26,7 @@ EXAMPLE = (
     "`stelmo probe all --data data --vectors glove.6B.100d.txt --transformer all-MiniLM-L6-v2 "
     "--cache probes --markdown`"
 )
-PRINT = Path("-")  # standard output for `tables.writing`
+PRINT = Path("-")  # standard output for `screen.writing_rows`
 
 
 def probe(
@@ -98,14 +98,14 @@ def probe(
     """
     names = _names(name)
     options = {one: _options(one, limit, tokens, tags, seed, alone=len(names) == 1) for one in names}
-    output = old_flags.renamed("--to FILE", to, "--output FILE", output)
+    output = renamed("--to FILE", to, "--output FILE", output)
     given = [
         flag for flag, is_given in (("--json", as_json), ("--markdown", markdown), (f"-o {output}", output)) if is_given
     ]
     if len(given) > 1:
         raise ConfigError(f"{' and '.join(given)} present the same figures; give one of them")
     output = PRINT if as_json else output
-    tables.refuse_output(output, overwrite)
+    screen.refuse_rows_output(output, overwrite)
     numbers = _numbers(layers)
     folders = _folders(name, names, data)
     sources = [*_sources(model, numbers, static, device, threads), *_transformers(transformer or ())]
@@ -204,7 +204,7 @@ def _write(found: "Found", output: Path | None, overwrite: bool, markdown: bool)
     names = dict.fromkeys(figure for rows in found.values() for row in rows for figure in row.figures)
     # A TSV row has every column; a JSON object has only the figures that exist.
     blank = dict.fromkeys(names, "") if output.suffix == ".tsv" else {}
-    with tables.writing(output, overwrite) as write:
+    with screen.writing_rows(output, overwrite) as write:
         for name, of_probe in found.items():
             for row in of_probe:
                 write({"probe": name, "method": row.method, "vectors": row.vectors, **(blank | row.figures)})

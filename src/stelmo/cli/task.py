@@ -15,8 +15,8 @@ from stelmo.errors import ConfigError
 from stelmo.settings import ElmoSettings, TaskSettings
 
 if TYPE_CHECKING:
+    from stelmo.tasks.experiment import Results
     from stelmo.tasks.loop import LayersReport, StepReport, TaskProgress
-    from stelmo.tasks.results import Results
 
 EXAMPLE = (
     "Example: `stelmo task ner --data wnut17 --to run --vectors glove.6B.100d.txt --seeds 3`; then "
@@ -40,7 +40,8 @@ def task(
         Path | None, typer.Option("--output", "-o", help="With --predict: output file; default: print.")
     ] = None,
     size: Annotated[
-        str, typer.Option(help="cpu (minutes, sampled data), workstation (up to 90 minutes a seed, all data) or paper.")
+        str,
+        typer.Option(help="cpu (minutes, sampled data), workstation (up to 90 minutes per seed, all data) or paper."),
     ] = "cpu",
     model: ModelName = None,
     transformer: Annotated[
@@ -109,21 +110,21 @@ def task(
 
 
 def _predict(name: str, run: Path, file: Path | None, output: Path | None, model: str | None) -> None:
-    from stelmo.tasks import saved
+    from stelmo.tasks import experiment
 
     if file is None:
         raise ConfigError("task: --predict requires an input file; expected --predict RUN FILE")
-    network = saved.read_run(run, name, model)
+    network = experiment.read_run(run, name, model)
     if output is not None:
-        typer.echo(f"{output}: {saved.predict_file(network, file, output):,} predictions")
+        typer.echo(f"{output}: {experiment.predict_file(network, file, output):,} predictions")
         return
     with tempfile.TemporaryDirectory() as folder:
-        saved.predict_file(network, file, Path(folder) / "predictions")
+        experiment.predict_file(network, file, Path(folder) / "predictions")
         typer.echo((Path(folder) / "predictions").read_text(encoding="utf-8"), nl=False)
 
 
 def _report(results: "Results", to: Path) -> None:
-    from stelmo.tasks.results import mean_and_deviation
+    from stelmo.tasks.experiment import mean_and_deviation
 
     parts = []
     for split, scores in (("test", results.test), ("dev", results.dev)):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stelmo.cli import screen, tables
+from stelmo.cli import screen
 from stelmo.cli.arguments import OptionsFile, SoftmaxFile, VocabularyFile
 from stelmo.cli.pretrain import StaticVectors, refuse_unfinished, watching
 from stelmo.config import CodePointInput
@@ -70,7 +70,7 @@ def tune(
 def _report(tuned: "Tuned", to: Path) -> None:
     if not tuned.outcome.worked:
         screen.note(f"{to}: this run is finished; nothing to do")
-    tables.show(
+    screen.show_rows(
         [
             {"held-out perplexity": stage, "forward": best.forward, "backward": best.backward, "both": best.perplexity}
             for stage, best in tuned.figures.items()

@@ -19,7 +19,7 @@ from stelmo.errors import ConfigError
 from stelmo.store import atomic, vectors
 from stelmo.text import chars
 from stelmo.text.formats import Sentence
-from stelmo.text.vocabulary import UNKNOWN, read_vocabulary
+from stelmo.text.ids import UNKNOWN, read_vocabulary
 
 IMPORTS = {
     "bilm": ("Batcher", "TokenBatcher", "dump_bilm_embeddings", "dump_token_embeddings"),

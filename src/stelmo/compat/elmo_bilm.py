@@ -16,7 +16,7 @@ from stelmo.compat.inputs import File, loaded, sentences_of
 from stelmo.config import CharInput, choose
 from stelmo.embed.model import Model
 from stelmo.engine import plain as engine
-from stelmo.engine.inputs import checked_ids
+from stelmo.engine.engine import checked_ids
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.formats import allennlp
 from stelmo.model.bilm import BiLM, State
@@ -229,7 +229,7 @@ def learns(module: nn.Module) -> bool:
 
 
 def recording(module: nn.Module) -> AbstractContextManager[Any]:
-    """Gradients where a parameter asks for them; without, no memory is spent on them."""
+    """Gradients if a parameter requires them; otherwise no memory is used for them."""
     return nullcontext() if learns(module) else torch.no_grad()
 
 

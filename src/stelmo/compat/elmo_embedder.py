@@ -180,7 +180,9 @@ def main(prog: str | None = None, subcommand_overrides: Any = None, *, stateful:
     parser = argparse.ArgumentParser(prog=prog or "allennlp")
     commands = parser.add_subparsers(dest="command", required=True)
     elmo = commands.add_parser("elmo", description="Create word vectors using ELMo.")
-    elmo.add_argument("input_file", type=argparse.FileType("r", encoding="utf-8"), help="one tokenised sentence a line")
+    elmo.add_argument(
+        "input_file", type=argparse.FileType("r", encoding="utf-8"), help="one tokenised sentence per line"
+    )
     elmo.add_argument("output_file", help="HDF5 file, whatever its name; replaced if it exists")
     layers = elmo.add_mutually_exclusive_group(required=True)
     for name in FORMATS:

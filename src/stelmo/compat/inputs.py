@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stelmo.embed.load import load
 from stelmo.embed.model import Model
-from stelmo.engine.inputs import checked
+from stelmo.engine.engine import checked
 from stelmo.errors import DataError, ModelError
 
 Array = NDArray[Any]

@@ -20,10 +20,10 @@ from stelmo.compat.bilm import Batcher
 from stelmo.compat.inputs import loaded, padded
 from stelmo.config import CharInput, choose
 from stelmo.embed.model import Model, Reduce, all_layers, mean_of_tokens, picking
-from stelmo.engine.inputs import checked
+from stelmo.engine.engine import checked
 from stelmo.errors import ConfigError, DataError
 from stelmo.lm import probabilities as lm
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import Vocabulary
 
 IMPORTS = {"simple_elmo": ("ElmoModel",)}
 ABSENT = {

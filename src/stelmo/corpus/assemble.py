@@ -19,7 +19,7 @@ from stelmo.errors import DataError
 from stelmo.settings import PrepareSettings
 from stelmo.store import atomic
 from stelmo.text.chars import BEGIN_SENTENCE, END_SENTENCE
-from stelmo.text.vocabulary import UNKNOWN, Vocabulary, write_vocabulary
+from stelmo.text.ids import UNKNOWN, Vocabulary, write_vocabulary
 
 SHARD_TOKENS = 1 << 26
 SYMBOLS = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)

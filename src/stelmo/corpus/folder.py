@@ -30,7 +30,7 @@ from stelmo.store import atomic
 from stelmo.store.containers import map_npy
 from stelmo.text.chars import BEGIN_SENTENCE, END_SENTENCE
 from stelmo.text.files import LineReader
-from stelmo.text.vocabulary import UNKNOWN, Vocabulary
+from stelmo.text.ids import UNKNOWN, Vocabulary
 
 VERSION = 1
 MANIFEST = "manifest.json"

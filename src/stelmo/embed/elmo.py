@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from stelmo.config import CharInput, ModelConfig, choose
 from stelmo.embed.model import Model
 from stelmo.engine import plain
-from stelmo.engine.engine import Engine
-from stelmo.engine.inputs import Sentences, checked, checked_ids
+from stelmo.engine.engine import Engine, Sentences, checked, checked_ids
 from stelmo.errors import ConfigError, DataError
 from stelmo.model.bilm import BiLM, State
 from stelmo.model.mix import Dropout, LayerNorm, ScalarMix

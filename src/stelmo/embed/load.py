@@ -1,16 +1,19 @@
 """A name or path → `Model`. The one entry point to every stored model; knows no format."""
 
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import TypedDict, Unpack
+from threading import RLock
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from stelmo.config import parse
-from stelmo.embed.model import Model
+from stelmo.embed.model import Array, Model, Reduce, Sentences
 from stelmo.errors import ConfigError, ModelError
 from stelmo.formats import bilm, models
 from stelmo.settings import LoadSettings, Precision, StatePolicy
 from stelmo.store import folder
 
+KEPT = 2  # shared models in memory; the least recently used is dropped
 HUB_FILES = ["config.json", "model.safetensors", "softmax.safetensors", "vocab.txt", "alphabet.json", "README.md"]
 
 
@@ -117,3 +120,56 @@ def from_pretrained(
         reason = str(problem).strip().split("\n")[0]
         raise ModelError(f"{name}: no such folder, and no such model on the hub or in its cache ({reason})") from None
     return load(folder, **settings)
+
+
+# One model per process, shared by all callers.
+#
+# What other libraries copy, pickle and send to workers is the name and the fingerprint, never the weights.
+
+_Stamp = tuple[tuple[str, int, int], ...]
+_lock = RLock()  # a model's word cache is not thread-safe
+
+
+class SharedModel(NamedTuple):
+    model: Model
+    fingerprint: str
+
+    def run(self, sentences: Sentences, reduce: Reduce) -> list[Array]:
+        with _lock:
+            return self.model.run(sentences, reduce)[0]
+
+
+def shared(name: object, settings: LoadSettings, fingerprint: str | None = None) -> SharedModel:
+    """The model of that name (None: the bundled one), refused if its fingerprint is not the one expected."""
+    if settings.state == "carry":
+        raise ConfigError("state: under 'carry' a sentence depends on all before it; choose warm or fresh")
+    path = absolute_name(name)
+    with _lock:
+        found = _read(path, _stamp(path), tuple(settings.model_dump(exclude_unset=True).items()))
+    if fingerprint not in (None, found.fingerprint):
+        raise ModelError(
+            f"{path or 'the bundled model'}: other weights (fingerprint {found.fingerprint[:8]}) than before "
+            f"({fingerprint:.8}); put the old ones there, or fit or save again"
+        )
+    return found
+
+
+def absolute_name(name: object) -> str | None:
+    """The path as it is found from any working directory."""
+    if name is None or isinstance(name, str | Path):
+        return None if name is None else str(Path(name).absolute())
+    raise ConfigError(f"model: {type(name).__name__} found; expected a path, so save it first: model.save('my-model')")
+
+
+@lru_cache(maxsize=KEPT)
+def _read(path: str | None, stamp: _Stamp, settings: tuple[tuple[str, Any], ...]) -> SharedModel:
+    model = load(path, **dict(settings))
+    return SharedModel(model, model.saved().fingerprint())
+
+
+def _stamp(path: str | None) -> _Stamp:
+    """Changes when the files do, so that a changed model is read again."""
+    if path is None or not Path(path).exists():
+        return ()
+    files = sorted(Path(path).iterdir()) if Path(path).is_dir() else [Path(path)]
+    return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)

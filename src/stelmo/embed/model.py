@@ -17,9 +17,8 @@ from torch import Tensor
 
 from stelmo.config import ModelConfig, choose
 from stelmo.engine import plain, planning
-from stelmo.engine.engine import Engine, refuse_state
-from stelmo.engine.inputs import Sentences as Sentences
-from stelmo.engine.inputs import checked
+from stelmo.engine.engine import Engine, checked, refuse_state
+from stelmo.engine.engine import Sentences as Sentences
 from stelmo.engine.planning import Plan
 from stelmo.errors import ConfigError, ModelError
 from stelmo.formats import models
@@ -28,8 +27,7 @@ from stelmo.model.bilm import BiLM, Softmax, State
 from stelmo.ops import fast, reference
 from stelmo.settings import Dtype, Layer, LoadSettings, StatePolicy
 from stelmo.store.saved import Mix, SavedModel
-from stelmo.text.ids import word_ids
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import Vocabulary, word_ids
 
 if TYPE_CHECKING:
     from stelmo.embed.load import LoadOptions

@@ -23,7 +23,7 @@ from stelmo.explore.index import Use, is_word
 from stelmo.explore.mixing import Array, Vectors, units
 from stelmo.lm import probabilities as lm
 from stelmo.text import chars
-from stelmo.text.vocabulary import UNKNOWN, Vocabulary
+from stelmo.text.ids import UNKNOWN, Vocabulary
 
 HALF = 300  # the rank of a word that has half the weight of a rare one
 SHARED_FROM = 20_000  # words from which the shared direction is estimated

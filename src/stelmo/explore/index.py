@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stelmo.config import choose
 from stelmo.embed.model import Model, Sentences
 from stelmo.engine import planning
-from stelmo.engine.inputs import checked
+from stelmo.engine.engine import checked
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.explore.mixing import Mix, Vectors, mixed
 from stelmo.jobs.run import Advance

@@ -24,7 +24,7 @@ from stelmo.model.bilm import Softmax
 from stelmo.ops.reference import FORGET_BIAS
 from stelmo.store.saved import Mix, SavedModel, filled_bilm, filled_softmax
 from stelmo.text import chars
-from stelmo.text.vocabulary import MOST_BYTES, UNKNOWN, Vocabulary, parse_vocabulary
+from stelmo.text.ids import MOST_BYTES, UNKNOWN, Vocabulary, parse_vocabulary
 
 CONTEXT, EMBEDDER, SOFTMAX = "_contextualizer.", "_text_field_embedder.", "_softmax_loss."
 TASK = "_lm."  # what a task's model calls the language model inside it

@@ -24,7 +24,7 @@ from stelmo.store import atomic
 from stelmo.store.containers import NewHdf5
 from stelmo.store.saved import SavedModel, filled_bilm, filled_softmax
 from stelmo.text import chars
-from stelmo.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
+from stelmo.text.ids import Vocabulary, read_vocabulary, write_vocabulary
 
 FORMAT = "bilm HDF5"
 DIRECTIONS = ("lstm_forward", "lstm_backward")

@@ -20,8 +20,7 @@ from stelmo.errors import ConfigError, ModelError
 from stelmo.formats import efml_tensors as theirs
 from stelmo.store.atomic import read_json
 from stelmo.store.saved import SavedModel, filled_bilm
-from stelmo.text.ids import Alphabet
-from stelmo.text.vocabulary import MOST_BYTES, Vocabulary
+from stelmo.text.ids import MOST_BYTES, Alphabet, Vocabulary
 
 FORMAT = "ELMoForManyLangs"
 EMBEDDER, ENCODER = "token_embedder.pkl", "encoder.pkl"

@@ -12,7 +12,7 @@ from stelmo.formats.tensorflow import checkpoint
 from stelmo.formats.untrusted import hdf5
 from stelmo.store import atomic, folder, runs
 from stelmo.store.saved import SavedModel
-from stelmo.text.vocabulary import read_vocabulary
+from stelmo.text.ids import read_vocabulary
 
 WRITERS = {"stelmo": folder.write, "bilm": bilm.write, "efml": efml.write}
 READERS: list[tuple[Callable[[Path], bool], Callable[[Path], SavedModel]]] = [

@@ -16,7 +16,7 @@ from stelmo.formats import bilm
 from stelmo.formats.untrusted import archives
 from stelmo.model.bilm import Softmax
 from stelmo.store.saved import SavedModel
-from stelmo.text.vocabulary import Vocabulary, parse_vocabulary, read_vocabulary
+from stelmo.text.ids import Vocabulary, parse_vocabulary, read_vocabulary
 
 FORMAT = "NLPL {} (bilm HDF5)"
 EXPECTED = "model.hdf5 and options.json"

@@ -1,1 +1,1 @@
-"""stelmo inside other people's tools: one short file for each, imported only when used, behind its own extra."""
+"""stelmo in other libraries: one short file for each, imported only when used, with its own extra."""

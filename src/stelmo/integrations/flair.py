@@ -36,7 +36,7 @@ MODES: dict[str, Reduce] = {
 
 @register_embeddings
 class StelmoEmbeddings(TokenEmbeddings):
-    """The vectors of flair's own tokens. Modes, as in the old class: all (the layers end to end), top, average.
+    """The vectors of flair's own tokens. Modes, as in the old class: all (the layers concatenated), top, average.
 
     The model: a path, a loaded model, or None for the one bundled with stelmo; settings are those of `stelmo.load`.
     """

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from stelmo.config import CharInput, ModelConfig, choose, parse
 from stelmo.embed.model import Model
 from stelmo.engine import plain
-from stelmo.engine.engine import Engine, refuse_state
-from stelmo.engine.inputs import checked, checked_ids
+from stelmo.engine.engine import Engine, checked, checked_ids, refuse_state
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.model.bilm import BiLM, ProjectedLstm, State
 from stelmo.model.context import GatedCnn, Transformer

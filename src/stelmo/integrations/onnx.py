@@ -1,6 +1,6 @@
 """A model → one ONNX file that turns character ids into all layers; torch is not needed to run it.
 
-The graph is written node by node: ONNX's own LSTM has no projection, and torch exports loops by private means alone.
+The graph is written node by node: ONNX's own LSTM has no projection, and torch exports loops only by private functions.
 
 B sentences, T tokens, S = T + 2 with the sentence markers, N = S · B, U distinct words, C characters, E character
 width, F filters, P projection, H cells, G = 4H gates, L layers, D = 2P.

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from stelmo.config import choose, parse
+from stelmo.embed.load import SharedModel, shared
 from stelmo.embed.model import Array, Reduce, picking
 from stelmo.errors import ConfigError, DataError
-from stelmo.integrations import resident
 from stelmo.settings import LoadSettings
 from stelmo.text.sentences import tokenize
 
@@ -77,7 +77,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def fit(self, X: Iterable[Any], y: object = None) -> "ElmoVectorizer":
         """Checks the settings and stores the model's fingerprint; nothing is learned from the texts."""
         _refuse_shape(X)
-        found = self._resident(None)
+        found = self._shared(None)
         self._reduce(found.model.config.depth)
         self.fingerprint_ = found.fingerprint
         self._n_features_out = found.model.config.width
@@ -87,7 +87,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """(N, D), in float32 unless `precision` is float64."""
         check_is_fitted(self)
         _refuse_shape(X)
-        found = self._resident(self.fingerprint_)
+        found = self._shared(self.fingerprint_)
         reduce = self._reduce(found.model.config.depth)
         texts = list(X)
         dtype = np.float64 if self.precision == "float64" else np.float32
@@ -107,10 +107,10 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _resident(self, fingerprint: str | None) -> resident.Resident:
+    def _shared(self, fingerprint: str | None) -> SharedModel:
         names = ("state", "precision", "device", "threads")
         asked = {name: getattr(self, name) for name in names if name != "state" or self.state is not None}
-        return resident.get(self.model, parse(LoadSettings, asked, "ElmoVectorizer", ConfigError), fingerprint)
+        return shared(self.model, parse(LoadSettings, asked, "ElmoVectorizer", ConfigError), fingerprint)
 
     def _reduce(self, depth: int) -> Reduce:
         choose("pooling", self.pooling, tuple(POOLINGS))

@@ -1,7 +1,7 @@
 """spaCy's docs → the same docs with ELMo's vectors.   T tokens, D width.
 
 `doc.tensor` has a row for each token, zeros for white space; hooks take the vectors of tokens, spans and docs from it.
-spaCy's tokens go in as they are. Where sentence boundaries are set, each sentence is read by itself; else the doc is
+spaCy's tokens are used as they are. Where sentence boundaries are set, each sentence is read by itself; else the doc is
 one.
 """
 
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stelmo.config import parse
+from stelmo.embed.load import SharedModel, absolute_name, shared
 from stelmo.embed.model import Array, picking
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.formats import models
-from stelmo.integrations import resident
 from stelmo.settings import LoadSettings
 
 try:
@@ -36,7 +36,7 @@ class Vectors:
     """The component `stelmo`. The model is loaded with the first doc; equal models are in memory once."""
 
     def __init__(self, model: str | None, layer: Any, settings: LoadSettings) -> None:
-        self._model, self._layer, self._settings = resident.absolute(model), layer, settings
+        self._model, self._layer, self._settings = absolute_name(model), layer, settings
         self._fingerprint: str | None = None  # of the model that was saved, where this comes from a file
 
     def __call__(self, doc: Doc) -> Doc:
@@ -50,7 +50,7 @@ class Vectors:
             yield from docs
 
     def _set(self, docs: list[Doc]) -> None:
-        found = self._resident()
+        found = self._shared()
         pieces = [list(_sentences(doc)) for doc in docs]
         words = [sentence.words for sentences in pieces for sentence in sentences]
         vectors = iter(found.run(words, picking(self._layer, found.model.config.depth)))
@@ -61,13 +61,13 @@ class Vectors:
             doc.tensor = tensor_TD
             _hook(doc)
 
-    def _resident(self) -> resident.Resident:
-        return resident.get(self._model, self._settings, self._fingerprint)
+    def _shared(self) -> SharedModel:
+        return shared(self._model, self._settings, self._fingerprint)
 
     # Files. A folder has the weights, so that the pipeline can be moved; bytes have the model's name.
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        about = {"model": self._model, "layer": self._layer, "fingerprint": self._resident().fingerprint}
+        about = {"model": self._model, "layer": self._layer, "fingerprint": self._shared().fingerprint}
         return json.dumps(about | {"settings": self._settings.model_dump()}).encode()
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "Vectors":
@@ -86,7 +86,7 @@ class Vectors:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ABOUT).write_bytes(self.to_bytes())
         if self._model is not None and WEIGHTS not in exclude:
-            saved = replace(self._resident().model.saved(), read_softmax=None)  # vectors need no softmax
+            saved = replace(self._shared().model.saved(), read_softmax=None)  # vectors need no softmax
             models.write(saved, folder / WEIGHTS, overwrite=True)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "Vectors":
@@ -95,7 +95,7 @@ class Vectors:
             raise ModelError(f"{folder}: no {ABOUT}; expected what the component stelmo saved")
         self.from_bytes((folder / ABOUT).read_bytes())
         if (folder / WEIGHTS).is_dir():
-            self._model = resident.absolute(folder / WEIGHTS)
+            self._model = absolute_name(folder / WEIGHTS)
         return self
 
 
@@ -137,7 +137,7 @@ class _Sentence(NamedTuple):
 def _sentences(doc: Doc) -> Iterator[_Sentence]:
     """spaCy has white-space tokens, which are not words; a sentence of nothing else is skipped.
 
-    Read as arrays: making an object of each token takes as long as a tenth of the vectors.
+    Read as arrays: creating an object for each token takes a tenth as long as the vectors.
     """
     names, spaces = doc.to_array([ORTH, IS_SPACE]).T
     text, (places,) = doc.vocab.strings, np.nonzero(spaces == 0)

@@ -15,7 +15,7 @@ from stelmo.embed.elmo import Cached, LayerShape, key_of
 from stelmo.embed.model import Array, Model, Sentences
 from stelmo.embed.transformer import TransformerVectors
 from stelmo.engine import planning
-from stelmo.engine.inputs import checked
+from stelmo.engine.engine import checked
 from stelmo.errors import ConfigError, DataError
 from stelmo.jobs.run import Advance
 from stelmo.settings import STATES, Dtype, OutputSettings, StatePolicy

@@ -17,7 +17,7 @@ from stelmo.lm import probabilities as lm
 from stelmo.lm.probabilities import LanguageModel, LogProbs
 from stelmo.settings import StatePolicy
 from stelmo.text.formats import Sentence
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import Vocabulary
 
 BLOCK_TOKENS = 8192
 Advance = Callable[[int], None]  # progress callback: the number of tokens finished since the last call

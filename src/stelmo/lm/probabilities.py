@@ -18,14 +18,13 @@ from torch import Tensor
 
 from stelmo.config import choose
 from stelmo.engine import plain, planning
-from stelmo.engine.engine import Engine
-from stelmo.engine.inputs import Sentences, checked
+from stelmo.engine.engine import Engine, Sentences, checked
 from stelmo.errors import DataError, ModelError
 from stelmo.model.bilm import Softmax
 from stelmo.ops.losses import full_losses
 from stelmo.settings import StatePolicy
 from stelmo.text import chars
-from stelmo.text.vocabulary import UNKNOWN, Vocabulary
+from stelmo.text.ids import UNKNOWN, Vocabulary
 
 Array = NDArray[Any]
 LOGITS_TOGETHER = 2**24  # 64 MB in float32: 21 places over the 793,471 words of the published models

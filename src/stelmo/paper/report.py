@@ -16,9 +16,9 @@ from stelmo.paper.run import command_line, is_finished, printed, spent
 from stelmo.probes.run import HEADLINES
 from stelmo.store import atomic
 from stelmo.store.runs import Run
-from stelmo.tasks import results
+from stelmo.tasks import experiment
+from stelmo.tasks.experiment import Results, mean_and_deviation, read_results
 from stelmo.tasks.network import named
-from stelmo.tasks.results import Results, mean_and_deviation
 from stelmo.tasks.significance import Gain
 
 NOT_RUN = "not run"
@@ -85,7 +85,7 @@ def duration(seconds: float) -> str:
 
 
 def found(setup: Setup, cell: Cell) -> Results | None:
-    return results.read(cells.run_of(setup, cell.name)) if is_finished(cell, setup.to) else None
+    return read_results(cells.run_of(setup, cell.name)) if is_finished(cell, setup.to) else None
 
 
 def formatted(scores: Sequence[float]) -> str:
@@ -303,7 +303,7 @@ def _over(setup: Setup, task: str, before: Cell, after: Cell) -> tuple[str, str,
         return "–", "–", "–"
     absolute, _ = gain(*(mean_and_deviation(result.headline)[0] for result in pair if result is not None))
     folders = (cells.run_of(setup, cell.name) for cell in (before, after))
-    return absolute, *certainty(results.gain(named(task), *folders))
+    return absolute, *certainty(experiment.gain(named(task), *folders))
 
 
 def figure_2(setup: Setup) -> Iterator[Block]:

@@ -17,8 +17,8 @@ from stelmo.corpus import folder as corpora
 from stelmo.errors import DataError
 from stelmo.paper.cells import Cell, Setup, folder_of, vectors_of
 from stelmo.store import atomic, runs
-from stelmo.tasks import reading, results
-from stelmo.tasks.experiment import sentences
+from stelmo.tasks import reading
+from stelmo.tasks.experiment import read_results, sentences
 from stelmo.tasks.network import named
 from stelmo.tasks.reading import Skipped
 
@@ -86,7 +86,7 @@ def is_waiting(cell: Cell, to: Path) -> bool:
     """Not finished, or finished with fewer seeds than requested."""
     if not is_finished(cell, to):
         return True
-    return cell.seeds is not None and len(results.read(to / "runs" / cell.name).seeds) < cell.seeds
+    return cell.seeds is not None and len(read_results(to / "runs" / cell.name).seeds) < cell.seeds
 
 
 def log_of(cell: Cell, to: Path) -> Path:
@@ -157,7 +157,7 @@ def _run(cell: Cell, to: Path) -> Outcome:
 
 
 def _wait(process: subprocess.Popen[bytes]) -> float | None:
-    """Until it ends; its processor time in seconds, where the system tells."""
+    """Until it ends; its processor time in seconds, if the system reports it."""
     if not hasattr(os, "wait4"):  # Windows
         process.wait()
         return None

@@ -16,7 +16,6 @@ from stelmo.config import choose
 from stelmo.errors import ConfigError
 from stelmo.probes import coarse as coarse_probe
 from stelmo.probes import pos as pos_probe
-from stelmo.probes import scws as scws_probe
 from stelmo.probes import wic as wic_probe
 from stelmo.probes import wsd as wsd_probe
 from stelmo.probes import wsd_data
@@ -178,12 +177,12 @@ def scws(
     folder: Path, sources: Sequence[Source], *, limit: int | None = None, advance: Advance = no_progress
 ) -> list[Row]:
     """100 ρ of cosines with human ratings, over at most `limit` pairs."""
-    pairs = evenly(scws_probe.read(folder / "ratings.txt" if folder.is_dir() else folder), limit)
+    pairs = evenly(wic_probe.read_ratings(folder / "ratings.txt" if folder.is_dir() else folder), limit)
     rows: list[Row] = []
     for source in with_progress(sources, _tokens(one for pair in pairs for one in (pair.first, pair.second)), advance):
         cosine_NK = pair_cosines([(pair.first, pair.second) for pair in pairs], source.embed)
         for kind, name in enumerate(source.names):
-            rows.append(Row("cosine", name, scws_probe.score(pairs, cosine_NK[:, kind])))
+            rows.append(Row("cosine", name, wic_probe.score_ratings(pairs, cosine_NK[:, kind])))
     return rows
 
 

@@ -1,12 +1,17 @@
-"""Word-in-Context: does a word mean the same in two sentences? Files → pairs; their cosines → accuracy. Knows no model.
+"""Words in context: files → pairs of occurrences, their cosines → scores. Knows no model.
 
-Three layouts, recognised by content:
+WiC: does a word mean the same in two sentences? Accuracy. Three layouts, recognised by content:
     word TAB pos TAB i-j TAB sentence TAB sentence   official: NAME.data.txt, and NAME.gold.txt with one T or F per line
     {"word", "sentence1", "start1", …, "label"}      SuperGLUE: raw sentences, offsets of characters
     {"label", "text": "Word: … Sentence 1: … …"}     tokenised sentences; the word is searched for
+
+SCWS: how similar are two words in their contexts? Rank correlation with human ratings. A line:
+    number, word, pos, word, pos, context, context (each with its word between <b> and </b>), mean rating, ratings
+A context is several sentences of a paragraph, truncated at both ends; the model reads it as one sentence.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -215,3 +220,72 @@ def most_frequent(tuning: Sequence[Pair], test: Sequence[Pair]) -> float:
     """The accuracy of the tuning pairs' more frequent answer ("same" if tied)."""
     same = 2 * sum(pair.same for pair in tuning) >= len(tuning)
     return accuracy([same] * len(test), test)
+
+
+# SCWS
+
+SCWS_COLUMNS = 8  # up to the mean; the single ratings after it are not used
+
+
+class RatedPair(NamedTuple):
+    first: Occurrence
+    second: Occurrence
+    rating: float
+    where: str
+
+
+def read_ratings(path: Path) -> list[RatedPair]:
+    with LineReader(path) as reader:
+        pairs = [_rated_pair(line.split("\t"), f"{path}:{number}") for number, line in reader if line.strip()]
+    if not pairs:
+        raise DataError(f"{path}: no pairs; expected the ratings.txt of SCWS")
+    return pairs
+
+
+def _rated_pair(fields: list[str], where: str) -> RatedPair:
+    if len(fields) < SCWS_COLUMNS:
+        raise DataError(
+            f"{where}: {len(fields)} columns; "
+            f"SCWS has {SCWS_COLUMNS} or more (number, word, pos, word, pos, two contexts, mean rating)"
+        )
+    return RatedPair(_marked(fields[5], where), _marked(fields[6], where), _rating(fields[7], where), where)
+
+
+def _rating(field: str, where: str) -> float:
+    try:
+        rating = float(field)
+    except ValueError as error:
+        raise DataError(f"{where}: mean rating {field!r}; expected a number") from error
+    if not math.isfinite(rating):
+        raise DataError(f"{where}: mean rating {field!r}; expected a number from 0 to 10")
+    return rating
+
+
+def _marked(context: str, where: str) -> Occurrence:
+    before, opened, rest = context.partition("<b>")
+    inside, closed, after = rest.partition("</b>")
+    words = inside.split()
+    if not (opened and closed and words) or "<b>" in rest:
+        raise DataError(f"{where}: the context {context[:40]!r}… has no marked word; expected one between <b> and </b>")
+    start = len(before.split())
+    return Occurrence((*before.split(), *words, *after.split()), start, start + len(words))
+
+
+def score_ratings(pairs: Sequence[RatedPair], cosine_N: NDArray[Any]) -> dict[str, float]:
+    """100 ρ, as usually reported."""
+    return {"spearman": 100 * spearman(cosine_N, np.array([pair.rating for pair in pairs]))}
+
+
+def spearman(a_N: NDArray[Any], b_N: NDArray[Any]) -> float:
+    """The correlation of the ranks; NaN if all values of one side are equal."""
+    x_N, y_N = (ranks(values_N) - (len(values_N) + 1) / 2 for values_N in (a_N, b_N))
+    scale = math.sqrt(float(x_N @ x_N) * float(y_N @ y_N))
+    return float(x_N @ y_N) / scale if scale else math.nan
+
+
+def ranks(values_N: NDArray[Any]) -> NDArray[np.float64]:
+    """Ranks from 1; equal values share the mean of their ranks."""
+    _, which_N, counts = np.unique(values_N, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    mean_rank: NDArray[np.float64] = last - (counts - 1) / 2
+    return mean_rank[which_N.reshape(-1)]

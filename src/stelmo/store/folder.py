@@ -22,8 +22,7 @@ from stelmo.errors import ModelError
 from stelmo.model.bilm import Softmax, State
 from stelmo.store import atomic
 from stelmo.store.saved import Mix, SavedModel, check, describe_encoder, describe_input, filled_bilm, filled_softmax
-from stelmo.text.ids import Alphabet
-from stelmo.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
+from stelmo.text.ids import Alphabet, Vocabulary, read_vocabulary, write_vocabulary
 
 FORMAT = "stelmo folder"
 VERSION = 1

@@ -23,8 +23,7 @@ from stelmo.config import (
 from stelmo.errors import ModelError
 from stelmo.model.bilm import BiLM, Softmax, State
 from stelmo.text import chars
-from stelmo.text.ids import WORD_MARKERS, Alphabet, refuse_flaws
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import WORD_MARKERS, Alphabet, Vocabulary, refuse_flaws
 
 PRECISIONS = (torch.float32, torch.float64, torch.float16)
 

@@ -7,31 +7,41 @@ RUN/seed-N/task.json       the settings the run was started with; a command with
 RUN/seed-N/log.jsonl       one line per evaluation; curve.svg plots them
 RUN/seed-N/model/          the network with the best dev score
 RUN/seed-N/dev.predictions, test.predictions   in the task's official format
+RUN/seed-N/counts.npz      what each example counts towards the score, to compare runs
 RUN/seed-N/mixes.json      the learned mixes of ELMo's layers
 RUN/seed-N/result.json     the scores; written last
 """
 
+import json
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
+from stelmo import plots
+from stelmo.config import Settings, choose
 from stelmo.embed.elmo import Cached
 from stelmo.embed.model import Model
 from stelmo.embed.transformer import TransformerVectors
+from stelmo.errors import DataError, ModelError
 from stelmo.jobs.precompute import precompute
-from stelmo.store.runs import Run
-from stelmo.tasks import network, reading, results, saved
+from stelmo.store import atomic
+from stelmo.store.runs import LearnedMix, Run, write_mixes
+from stelmo.tasks import network, reading, significance
 from stelmo.tasks.inputs import StaticTable, static_table
-from stelmo.tasks.loop import LayersReport, TaskProgress, Training, sample, train
+from stelmo.tasks.loop import LayersReport, RunState, TaskProgress, Training, predict, sample, train
 from stelmo.tasks.network import AssembledNetwork, BilmSource, TaskConfig
 from stelmo.tasks.reading import Skipped
-from stelmo.tasks.results import Results
+from stelmo.tasks.significance import Floats, Gain
 from stelmo.tasks.task import AnyTask, Splits, Tokens
 
 NOTE = "task.json"
+RESULT, RESULTS = "result.json", "results.json"
+COUNTS = "counts.npz"  # split → what each example counts towards the headline score, (N, K)
 
 
 class Materials(NamedTuple):
@@ -43,6 +53,25 @@ class Materials(NamedTuple):
     source: BilmSource | None
     epoch_steps: int  # steps of one pass through the training data before a fraction of it is taken
     about: dict[str, Any]  # the configuration, the data and the biLM, as JSON
+
+
+class Results(Settings):
+    """Of all seeds; the scores of a split are in the order of the seeds."""
+
+    task: str
+    metric: str
+    seeds: tuple[int, ...]
+    dev: tuple[float, ...]
+    test: tuple[float, ...]  # empty if there is no test file
+    epochs: tuple[int, ...]
+    examples: dict[str, int]
+    figures: dict[str, dict[str, float]]  # split → every score, mean over the seeds
+    mixes: dict[str, dict[str, Any]]  # placement → weights and gamma, mean over the seeds
+
+    @property
+    def headline(self) -> tuple[float, ...]:
+        """Test scores; dev scores if there is no test file."""
+        return self.test or self.dev
 
 
 def run(
@@ -64,7 +93,7 @@ def run(
     for seed in seeds:
         if not run_seed(config, materials, seed, to / f"seed-{seed}", progress):
             return None
-    return results.gather(config.task, to, seeds, materials.about["examples"])
+    return gather(config.task, to, seeds, materials.about["examples"])
 
 
 def read_data(config: TaskConfig, folder: Path, skipped: Skipped | None) -> tuple[Splits[Any], int]:
@@ -148,19 +177,168 @@ def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, 
         if not config.elmo.layer_norm:
             free.add("elmo.layer_norm_over")
         run.start({**materials.about, "seed": seed}, frozenset(free))
-        if (folder / results.RESULT).is_file():
+        if (folder / RESULT).is_file():
             return True
         built = new_network(config, materials, seed)
         training = Training(built.net, config.train, seed)
 
         def keep_best(predictions: list[Any]) -> None:
-            saved.write(built, folder / "model")
+            network.save(built, folder / "model")
             config.task.data.write(folder / "dev.predictions", materials.data.dev, predictions)
 
         data, epoch_steps = materials.data, materials.epoch_steps
         state, finished = train(training, config.task, data, epoch_steps, run, keep_best, progress)
         if not finished:
             return False
-        saved.read_weights(built, folder / "model")
-        results.write(built, data, state, run)
+        network.read_weights(built, folder / "model")
+        write_result(built, data, state, run)
     return True
+
+
+# Results
+
+
+def mean_and_deviation(scores: Sequence[float]) -> tuple[float, float | None]:
+    """The mean, and the sample standard deviation, which needs at least two scores."""
+    return statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else None
+
+
+def write_result(built: AssembledNetwork, data: Splits[Any], state: RunState, run: Run) -> None:
+    """Score the network on the test split, write predictions, mixes and plot, and the result last.
+
+    The scores on dev are those of the best evaluation, whose predictions are already written.
+    """
+    task, entries = built.config.task, run.log.entries()
+    dev = task.data.read_predictions(run.path / "dev.predictions", data.dev)
+    counts = {"dev": task.counts(dev, data.dev)}
+    scores = {"dev": next(entry["dev"] for entry in entries if entry["evaluation"] == state.best_evaluation)}
+    if data.test:
+        predictions = predict(built.net, task, data.test, built.config.train.score_tokens)
+        task.data.write(run.path / "test.predictions", data.test, predictions)
+        scores["test"] = task.score(predictions, data.test)
+        counts["test"] = task.counts(predictions, data.test)
+    with atomic.new_file(run.path / COUNTS, overwrite=True) as draft, draft.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **counts)
+    learned = [
+        LearnedMix(placement=place, weights=tuple(mix.weights), gamma=mix.scale.item())
+        for place, mix in built.words.mixes().items()
+    ]
+    if learned:
+        write_mixes(run.path, task.name, learned)
+    placement = built.config.elmo.placement
+    plots.lines(
+        run.path / "curve.svg",
+        {"dev": [(entry["epoch"], entry["dev"][task.metric]) for entry in entries]},
+        x="epoch",
+        y=f"{task.metric} on dev",
+        title=task.name if placement == "none" else f"{task.name}, ELMo at {placement}",
+    )
+    about = {
+        "best_evaluation": state.best_evaluation,
+        "evaluations": state.evaluations,
+        "steps": state.step,
+        "epochs": round(entries[-1]["epoch"]),
+        "seconds": round(state.seconds, 1),
+    }
+    result = {**scores, **about, "mixes": [output.model_dump() for output in learned]}
+    with atomic.new_file(run.path / RESULT, overwrite=True) as draft:
+        draft.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def gather(task: AnyTask, to: Path, seeds: Sequence[int], examples: dict[str, int]) -> Results:
+    """The results of finished seeds → results.json."""
+    found = [json.loads((to / f"seed-{seed}" / RESULT).read_text()) for seed in seeds]
+    metric = task.metric
+    results = Results(
+        task=task.name,
+        metric=metric,
+        seeds=tuple(seeds),
+        dev=tuple(one["dev"][metric] for one in found),
+        test=tuple(one["test"][metric] for one in found if "test" in one),
+        epochs=tuple(one["epochs"] for one in found),
+        examples=examples,
+        figures={split: _mean([one[split] for one in found]) for split in ("dev", "test") if split in found[0]},
+        mixes=_mean_mixes([one["mixes"] for one in found]),
+    )
+    if results.mixes:
+        outputs = [LearnedMix(placement=place, **mix) for place, mix in results.mixes.items()]
+        write_mixes(to, task.name, outputs)
+    with atomic.new_file(to / RESULTS, overwrite=True) as draft:
+        draft.write_text(results.model_dump_json(indent=1) + "\n")
+    return results
+
+
+def _mean(scores: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Of the scores that every seed has: a rare label may be missing from one."""
+    names = [name for name in scores[0] if all(name in one for one in scores)]
+    return {name: statistics.fmean(one[name] for one in scores) for name in names}
+
+
+def _mean_mixes(runs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    return {
+        outputs[0]["placement"]: {
+            "weights": [statistics.fmean(shares) for shares in zip(*(o["weights"] for o in outputs), strict=True)],
+            "gamma": statistics.fmean(output["gamma"] for output in outputs),
+        }
+        for outputs in zip(*runs, strict=True)
+    }
+
+
+def read_results(folder: Path) -> Results:
+    try:
+        return Results.model_validate_json((folder / RESULTS).read_bytes())
+    except (OSError, ValueError) as problem:
+        raise DataError(f"{folder / RESULTS}: cannot be read ({problem}); let `stelmo task` finish") from None
+
+
+# Using a trained task
+
+
+def gain(task: AnyTask, before: Path, after: Path) -> Gain | None:
+    """Between two finished runs on the same examples; None if they cannot be compared.
+
+    Runs of earlier versions have no counts; a run with other settings may have other examples.
+    """
+    split = "test" if read_results(after).test else "dev"
+    try:
+        return significance.gain(_counts(before, split), _counts(after, split), task.of_counts)
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _counts(run: Path, split: str) -> list[Floats]:
+    """Of each seed."""
+    found = []
+    for seed in read_results(run).seeds:
+        with np.load(run / f"seed-{seed}" / COUNTS) as counts:
+            found.append(counts[split])
+    return found
+
+
+def find_model(run: Path) -> Path:
+    """The model folder of a run or of one of its seeds, or the folder itself; of several seeds the best on dev."""
+    for folder in (run, run / "model"):
+        if (folder / network.NOTE).is_file():
+            return folder
+    if (run / RESULTS).is_file():
+        found = read_results(run)
+        best = max(zip(found.dev, found.seeds, strict=True))[1]
+        return run / f"seed-{best}" / "model"
+    seeds = sorted(run.glob(f"seed-*/model/{network.NOTE}"))
+    if not seeds:
+        raise ModelError(f"{run}: no trained task there; pass the folder that `stelmo task … --to` wrote")
+    return seeds[0].parent
+
+
+def read_run(run: Path, task: str, bilm: str | None = None) -> AssembledNetwork:
+    built = network.read(find_model(run), bilm)
+    choose(f"the task of {run}", task, (built.config.task.name,))
+    return built
+
+
+def predict_file(built: AssembledNetwork, source: Path, to: Path) -> int:
+    """Write predictions for every example of a file, in the task's official format; returns their number."""
+    task = built.config.task
+    examples = task.data.read_new(source)
+    task.data.write(to, examples, predict(built.net, task, examples, built.config.train.score_tokens))
+    return len(examples)

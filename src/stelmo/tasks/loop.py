@@ -25,7 +25,7 @@ from stelmo.store import runs
 from stelmo.store.runs import Checkpoint, Run
 from stelmo.tasks.task import E, P, Splits, Task, TaskNetwork
 
-POOL = 50  # batches whose examples are sorted by length together: similar lengths, but mixed anew in every epoch
+POOL = 50  # batches whose examples are sorted by length together: similar lengths, but mixed differently in every epoch
 
 T = TypeVar("T")
 

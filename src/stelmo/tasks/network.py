@@ -1,17 +1,28 @@
-"""A task's name, a preset and the user's settings → an untrained network. Knows no training and no files.
+"""A task's name, a preset and the user's settings → a network ↔ a folder. Knows no training.
 
-The only file that lists the six tasks.
+The only file that lists the six tasks. The folder has
+
+model.json            the configuration, labels and characters of the training data, words, and which biLM it reads
+weights.safetensors   its weights; a frozen biLM is not included, it stays in its own file
 """
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import torch
 
 from stelmo.config import Settings, choose, parse
 from stelmo.embed.elmo import Cached, Elmo
+from stelmo.embed.load import load
 from stelmo.embed.model import Model
-from stelmo.errors import ConfigError
+from stelmo.errors import ConfigError, ModelError
 from stelmo.model.mix import LayerNorm
 from stelmo.settings import ElmoSettings, TaskSettings, parse_assignments
+from stelmo.store import atomic
+from stelmo.store.folder import read_safetensors, write_safetensors
+from stelmo.tasks import loop
 from stelmo.tasks.coref import data as coref_data
 from stelmo.tasks.coref import model as coref_model
 from stelmo.tasks.coref import score as coref_score
@@ -50,6 +61,9 @@ _TASKS: list[AnyTask] = [
     ),
 ]
 TASKS = {task.name: task for task in _TASKS}
+
+NOTE, WEIGHTS = "model.json", "weights.safetensors"
+VERSION = 1
 
 
 def named(name: str) -> AnyTask:
@@ -179,3 +193,81 @@ def assemble(
         )
     words = WordReader(static, elmo, settings.placement)
     return AssembledNetwork(config, inventory, source, words, config.task.model.Net(words, inventory, config.size))
+
+
+# Files
+
+
+def save(built: AssembledNetwork, folder: Path) -> None:
+    """Replaces the folder, completely or not at all."""
+    static = built.words.static
+    note = {
+        "stelmo": VERSION,
+        "plan": built.config.to_json(),
+        "inventory": dict(built.inventory),
+        "words": None if static is None else static.words,
+        "width": None if static is None else static.width,
+        "bilm": None if built.source is None else built.source._asdict(),
+    }
+    with atomic.new_folder(folder, overwrite=True) as draft:
+        (draft / NOTE).write_text(json.dumps(note, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_safetensors(loop.weights(built.net), draft / WEIGHTS)
+
+
+def read(folder: Path, bilm: str | None = None, open_model: Callable[[str | None], Model] = load) -> AssembledNetwork:
+    """A network ready to predict. `bilm` is the path of the biLM if it is no longer where it was."""
+    note = _read_note(folder / NOTE)
+    config = from_json(note["plan"])
+    source = None if note["bilm"] is None else BilmSource(**note["bilm"])
+    static = None
+    if note["words"] is not None:  # the numbers are loaded below
+        static = StaticTable(note["words"], torch.zeros(len(note["words"]), note["width"]), config.train.tuned_vectors)
+    model = None if source is None else _open_bilm(source, bilm, config, folder, open_model)
+    built = assemble(config, note["inventory"], static, model, source)
+    read_weights(built, folder)
+    built.net.eval()
+    return built
+
+
+def read_weights(built: AssembledNetwork, folder: Path) -> None:
+    loop.load_weights(built.net, read_safetensors(folder / WEIGHTS))
+
+
+def _read_note(path: Path) -> dict[str, Any]:
+    try:
+        note = json.loads(path.read_bytes())
+    except (OSError, ValueError) as problem:
+        raise ModelError(f"{path}: no trained task there ({problem}); pass a run folder of `stelmo task`") from None
+    if not isinstance(note, dict) or note.get("stelmo") != VERSION:
+        raise ModelError(f"{path}: not a task model of this version of stelmo; train it again")
+    return note
+
+
+def _open_bilm(
+    source: BilmSource,
+    bilm: str | None,
+    config: TaskConfig,
+    folder: Path,
+    open_model: Callable[[str | None], Model],
+) -> Model:
+    if bilm is None and _is_transformer(Path(source.path)):
+        raise ModelError(
+            f"{folder}: reads the token vectors of {source.path}, a Transformer; such runs are for comparison and only "
+            "score the data they were trained with; train one with ELMo to predict on new text"
+        )
+    model = open_model(bilm or source.path or None)
+    if model.saved().fingerprint() != source.fingerprint and not config.elmo.finetune:
+        raise ModelError(
+            f"{folder}: was trained with another biLM (fingerprint {source.fingerprint[:8]}) than "
+            f"{bilm or source.path or 'the bundled one'}; pass the right one with --model"
+        )
+    return model
+
+
+def _is_transformer(folder: Path) -> bool:
+    """A folder in Hugging Face's layout, and not one of ours."""
+    try:
+        note = json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(note, dict) and note.get("model_type") not in (None, "stelmo")

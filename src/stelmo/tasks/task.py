@@ -78,7 +78,7 @@ class ModelModule(Protocol[E, P]):
     def Net(self) -> Callable[[WordReader, Inventory, Any], TaskNetwork[E, P]]: ...
 
     def sentences(self, example: E) -> list[Tokens]:
-        """Every sentence that the network asks vectors for."""
+        """Every sentence whose vectors the network uses."""
 
     def inventory(self, examples: Sequence[E], size: Any) -> dict[str, list[str]]: ...
 

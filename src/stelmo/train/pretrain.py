@@ -44,7 +44,7 @@ from stelmo.train.warm_start import WarmStart, warm_start
 from stelmo.train.world import World, join, local_device
 
 # Settings that may change when a run is resumed: they do not change its result, except for rounding.
-# `average` changes what is validated and kept, but not the training; `count_biases` changes the start, which has been.
+# `average` changes what is validated and kept, but not the training; `count_biases` only changes the start.
 # The budget may be changed, too: the learning rate follows the new one from there on.
 BUDGETS = "epochs", "tokens", "time"
 FREE = frozenset(
@@ -183,7 +183,7 @@ class Pretraining:
                 self._world.lead(lambda: self._write_model("last"))
 
     def _save(self, needed: bool) -> None:
-        """A checkpoint. If it is not needed to resume, a full disk is reported and the checkpoint before stays."""
+        """A checkpoint. If it is not needed to resume, a full disk is reported and the previous checkpoint is kept."""
         self._draw(needed)
         tensors = self._learner.tensors()
         about = {"ledger": replace(self._state, processes=self._world.size).to_json()}

@@ -241,7 +241,7 @@ def _stack(
 def _end_to_end(
     context: Transformer | GatedCnn, direction: int, x_TBP: Tensor, places_2TB: Tensor, drop: Drop
 ) -> Tensor:
-    """Words see their own sentence, as far as the window shows it: a row of a window is one or more runs."""
+    """Words see their own sentence, as far as it lies in the window: a row of a window is one or more runs."""
     steps, rows, width = x_TBP.shape
     begins_BT = (places_2TB[0] == 0).t().contiguous()
     begins_BT[:, 0] = True

@@ -25,7 +25,7 @@ from stelmo.model.bilm import BiLM, Softmax, State
 from stelmo.ops.losses import full_losses
 from stelmo.settings import TrainSettings
 from stelmo.text.chars import BEGIN_SENTENCE, END_SENTENCE
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import Vocabulary
 from stelmo.train.batches import Batch, Batches
 from stelmo.train.step import DIRECTIONS, outputs, side_by_side
 from stelmo.train.world import World
@@ -58,7 +58,7 @@ def validate(
     tokens: int | None = None,
     watch: Watch | None = None,
 ) -> Perplexity:
-    """On all sentences, or on some at even distances with about so many `tokens`; the processes share the rows.
+    """On all sentences, or on evenly spaced ones with about `tokens` tokens; the processes share the rows.
 
     `watch` is called after each window, with the types of all processes and the mask of those that count.
     """
@@ -148,7 +148,7 @@ def measure_heldout(
     """Each input file that has held-out sentences, then all held-out text, each validated as pretraining does.
 
     Words are looked up in the model's vocabulary, so models with different vocabularies can be compared. With
-    `tokens`, each result is of about so many tokens, in sentences at even distances.
+    `tokens`, each result is measured on evenly spaced sentences with about that many tokens.
     """
     if model.settings.precision not in ("float32", "float64"):
         raise ConfigError(f"precision: {model.settings.precision}; validation computes in float32 or float64")

@@ -31,8 +31,7 @@ from stelmo.settings import TrainSettings, VectorSettings
 from stelmo.store import runs, static
 from stelmo.store.runs import Run
 from stelmo.store.static import StaticVectors
-from stelmo.text.ids import Alphabet, word_ids
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import Alphabet, Vocabulary, word_ids
 from stelmo.train.batches import Batches, negatives, sampled_words
 from stelmo.train.learner import Start, log_frequencies, random_softmax
 from stelmo.train.step import DIRECTIONS, EncodedWords, outputs

@@ -18,6 +18,7 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(speed, "ROWS", (1, 2))
 
 
+@pytest.mark.pictures
 def test_a_table_and_a_picture_are_written(tmp_path, monkeypatch, capsys):
     picture = tmp_path / "rows.svg"
     done = run(monkeypatch, capsys, "bench", "--rounds", "1", "--picture", str(picture))

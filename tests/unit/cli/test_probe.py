@@ -11,7 +11,7 @@ import pytest
 import tiny
 from unit.probes.test_coarse import folder as coarse_folder
 
-from stelmo.probes import embedding, run
+from stelmo.probes import embedding, pos, run
 from stelmo.store.static import StaticVectors
 
 XML = """<corpus><text id="d000"><sentence id="s">
@@ -54,6 +54,7 @@ WRITERS = {"wsd": write_wsd, "pos": write_pos, "wic": write_wic, "coarse": coars
 @pytest.fixture
 def call(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pos, "MIN_STEPS", 1)  # how well it learns is a question for test_pos.py
     tiny.folder(tmp_path / "model")
     for name, write in WRITERS.items():
         (tmp_path / name).mkdir()

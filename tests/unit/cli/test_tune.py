@@ -21,7 +21,7 @@ def call(monkeypatch, capsys, tmp_path):
 
 @pytest.fixture
 def tune(call):
-    assert call("prepare", "text.tok", "--to", "corpus", "--heldout", 8, "--from", "tokens").code == 0
+    assert call("prepare", "text.tok", "--to", "corpus", "--heldout", 8, "--from", "tokens", "--processes", 1).code == 0
     return partial(call, "tune", "published", "--data", "corpus", "--to", "run")
 
 

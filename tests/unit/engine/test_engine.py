@@ -14,6 +14,7 @@ from shared import loaded
 import stelmo
 from stelmo.embed.model import Model
 from stelmo.engine.plain import Plain
+from stelmo.errors import DataError
 from stelmo.model.bilm import State
 from stelmo.settings import LoadSettings
 
@@ -358,3 +359,24 @@ def test_empty_sentences_share_one_result_and_change_no_other_bit():
     }
     for one, other in zip(alone, (found[place] for place in (1, 3, 5)), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+# What is not a list of sentences; character ids are checked in test_elmo.py
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("The bank .", r"stelmo\.tokenize"),
+        (["The bank .", "A river ."], "sentence 0 is the string"),
+        (["The", "bank"], "pass a single sentence as"),
+        ([["a"], ["b", 3]], "sentence 1, token 1 is int 3"),
+        ([["a", None]], "token 1 is NoneType"),
+        ([["a"], None], "sentence 1 is NoneType"),
+        ([[b"a"]], "token 0 is bytes"),
+        (7, "is not a list of sentences"),
+    ],
+)
+def test_what_is_not_tokens_is_refused_with_the_way_out(given, message):
+    with pytest.raises(DataError, match=message):
+        tiny.model().embed(given)

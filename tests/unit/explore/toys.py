@@ -6,7 +6,7 @@ from stelmo.explore import index
 from stelmo.explore.contexts import Contexts
 from stelmo.store import uses as store
 from stelmo.store.uses import Manifest, Sentence
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import Vocabulary
 
 DEPTH, WIDTH = 3, 4
 TOPICS = {"money": range(0, 20), "river": range(20, 40)}

@@ -22,8 +22,7 @@ from stelmo.model.bilm import BiLM
 from stelmo.settings import LoadSettings
 from stelmo.store import folder
 from stelmo.store.saved import SavedModel
-from stelmo.text.ids import Alphabet
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import Alphabet, Vocabulary
 
 KINDS = {"both": (4, 3), "words": (4, 0), "characters": (0, 3)}
 EACH_KIND = pytest.mark.parametrize("kind", KINDS)

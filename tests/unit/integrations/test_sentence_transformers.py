@@ -15,20 +15,25 @@ from stelmo.errors import ConfigError
 # The library warns of names of its own that it is to give up.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-pytest.importorskip(
-    "sentence_transformers",
-    reason="sentence-transformers is not installed; pip install 'stelmo[sentence-transformers]'",
-)
-from sentence_transformers import SentenceTransformer  # noqa: E402
-from sentence_transformers.sentence_transformer.modules import Pooling  # noqa: E402
-from transformers import AutoModel  # noqa: E402
-
-from stelmo.integrations.huggingface import StelmoTokenizer  # noqa: E402
-from stelmo.integrations.sentence_transformers import StelmoTransformer  # noqa: E402
-
 DOCS = Path(__file__).parents[3] / "docs" / "integrations" / "huggingface.md"
 TEXTS = ["The bank. A river?", "", "über 日本", "a a a a a a a", "river"]
 TOKENS = [[token for sentence in stelmo.tokenize(text) for token in sentence] for text in TEXTS]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _libraries():
+    """Not imported above, because that takes seconds, and every process of the tests collects this file."""
+    pytest.importorskip(
+        "sentence_transformers",
+        reason="sentence-transformers is not installed; pip install 'stelmo[sentence-transformers]'",
+    )
+    global AutoModel, Pooling, SentenceTransformer, StelmoTokenizer, StelmoTransformer
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+    from transformers import AutoModel
+
+    from stelmo.integrations.huggingface import StelmoTokenizer
+    from stelmo.integrations.sentence_transformers import StelmoTransformer
 
 
 def encoder(layer="mean", **options):

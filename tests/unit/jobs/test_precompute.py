@@ -201,7 +201,7 @@ stelmo.precompute(stelmo.load(sys.argv[1]), [[f"w{n}", "x"] for n in range(8)], 
 """
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 5])
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2)), 5])
 def test_a_killed_process_leaves_whole_blocks(number, tmp_path):
     model = stelmo.load(tiny.folder(tmp_path / "model"))
     command = [sys.executable, "-c", KILLED, str(tmp_path / "model"), str(tmp_path / "c"), str(number)]

@@ -18,7 +18,7 @@ from stelmo.errors import ConfigError, DataError, ModelError, StelmoError
 from stelmo.lm import probabilities as lm
 from stelmo.lm.perplexity import perplexity
 from stelmo.ops import losses
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import Vocabulary
 
 FIXTURE = Path(__file__).resolve().parents[2] / "fixtures" / "bilm_tf_checkpoint"
 WORDS = list(tiny.WORDS)

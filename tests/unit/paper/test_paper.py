@@ -13,8 +13,8 @@ from stelmo.paper import cells, document, published, report
 from stelmo.paper import run as runs
 from stelmo.paper.cells import Cell, Setup
 from stelmo.paper.document import Command, Commands, Heading, Link, Picture, Table, Text
+from stelmo.tasks.experiment import Results
 from stelmo.tasks.network import TASKS
-from stelmo.tasks.results import Results
 
 
 @pytest.fixture
@@ -160,6 +160,7 @@ def test_the_published_gains_are_the_paper_s_own(task):
     assert float(report.gain(*pair)[1].rstrip(" %")) == pytest.approx(printed[task], abs=0.15)
 
 
+@pytest.mark.pictures
 def test_learned_layers_are_drawn(setup):
     mixes = {"input": {"weights": [0.2, 0.5, 0.3], "gamma": 1.1}, "output": {"weights": [0.1, 0.3, 0.6], "gamma": 0.9}}
     finish(setup, cells.with_elmo(setup, "sst5"), [50.0], [50.0], mixes)
@@ -168,6 +169,7 @@ def test_learned_layers_are_drawn(setup):
     assert (setup.to / "figure2.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.pictures
 def test_samples_are_drawn_where_both_lines_have_points(setup):
     for share, (before, after) in cells.figure_1(setup, "sst5").items():
         finish(setup, before, [40 * share], [40 * share])

@@ -10,7 +10,7 @@ from unit.tasks import more_samples, samples
 from stelmo.errors import ConfigError, DataError, ModelError, OutputError
 from stelmo.progress import NoProgress
 from stelmo.store.runs import Run, read_mixes
-from stelmo.tasks import experiment, loop, network, results, saved
+from stelmo.tasks import experiment, loop, network
 from stelmo.tasks.network import TASKS
 from stelmo.tasks.reading import Skipped
 
@@ -72,7 +72,7 @@ def trained(chosen, data, to, progress=None, model=None, seeds=(0,), cache=None)
 def weights_of(seed_folder):
     from stelmo.store.folder import read_safetensors
 
-    return read_safetensors(seed_folder / "model" / saved.WEIGHTS)
+    return read_safetensors(seed_folder / "model" / network.WEIGHTS)
 
 
 @every_task
@@ -96,7 +96,7 @@ def test_a_network_read_back_from_disk_answers_alike(name, tmp_path):
     chosen = small(name, "epochs=2", placement="both")
     path = folder(name, tmp_path / "data")
     trained(chosen, path, tmp_path / "run", model=model)
-    again = saved.read(tmp_path / "run" / "seed-0" / "model", open_model=lambda where: model)
+    again = network.read(tmp_path / "run" / "seed-0" / "model", open_model=lambda where: model)
     examples = chosen.task.data.read(path / f"dev.{NAMES[name]}")
     written = chosen.task.data.read_predictions(tmp_path / "run" / "seed-0" / "dev.predictions", examples)
     assert loop.predict(again.net, chosen.task, examples, chosen.train.score_tokens) == written
@@ -122,9 +122,9 @@ def test_unlabelled_text_is_answered_in_the_official_format(name, tmp_path):
     chosen = small(name, "epochs=1")
     path = folder(name, tmp_path / "data")
     trained(chosen, path, tmp_path / "run")
-    built = saved.read_run(tmp_path / "run", name)
+    built = experiment.read_run(tmp_path / "run", name)
     source = path / f"test.{NAMES[name]}"
-    count = saved.predict_file(built, source, tmp_path / "answers")
+    count = experiment.predict_file(built, source, tmp_path / "answers")
     examples = chosen.task.data.read_new(source)
     assert count == len(examples)
     assert len(chosen.task.data.read_predictions(tmp_path / "answers", examples)) == count
@@ -146,11 +146,12 @@ def test_elmo_reaches_the_loss_at_every_place(name, placement, tmp_path):
         assert mix.logits.grad.abs().sum() > 0
 
 
+@pytest.mark.pictures
 def test_the_run_folder_holds_what_it_promises(tmp_path):
     chosen = small("sst5", "epochs=2", placement="both")
     path = folder("sst5", tmp_path / "data")
     found = trained(chosen, path, tmp_path / "run", model=tiny.model(), seeds=(0, 1))
-    assert results.read(tmp_path / "run") == found
+    assert experiment.read_results(tmp_path / "run") == found
     assert {output.placement for output in read_mixes(tmp_path / "run").outputs} == {"input", "output"}
     assert found.seeds == (0, 1)
     assert len(found.dev) == len(found.test) == 2
@@ -223,7 +224,7 @@ def test_another_bilm_than_the_one_trained_with_is_refused(tmp_path):
     other = tiny.model()
     other.bilm.encoder.table[1] += 1.0
     with pytest.raises(ModelError, match="another biLM"):
-        saved.read(tmp_path / "run" / "seed-0" / "model", open_model=lambda where: other)
+        network.read(tmp_path / "run" / "seed-0" / "model", open_model=lambda where: other)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +260,7 @@ def test_a_missing_split_is_named(tmp_path):
 
 def test_no_trained_task_is_found_in_an_empty_folder(tmp_path):
     with pytest.raises(ModelError, match="no trained task there"):
-        saved.find(tmp_path)
+        experiment.find_model(tmp_path)
 
 
 def test_a_diverged_loss_is_refused(tmp_path):

@@ -17,7 +17,8 @@ MADE = {"squad": squad, "snli": snli, "srl": srl, "coref": coref, "ner": ner, "s
 every_task = pytest.mark.parametrize("name", list(TASKS))
 
 
-@every_task
+# Coreference takes long; in the fast tests, test_experiment.py trains its network on fewer examples.
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long if n == "coref" else ()) for n in TASKS])
 def test_eight_examples_are_learned_by_heart(name):
     net, examples, task = MADE[name].net(), MADE[name].EIGHT, TASKS[name]
     optimizer = torch.optim.Adam(net.parameters(), 0.02)

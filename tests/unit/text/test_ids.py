@@ -1,4 +1,4 @@
-"""Words → ids by what the model reads: bytes, word numbers, code points."""
+"""Words and their numbers in a vocabulary; words → ids by what the model reads: bytes, word numbers, code points."""
 
 import pickle
 
@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stelmo.config import CodePointConvolution, CodePointInput, ModelConfig, WordTable
-from stelmo.errors import ModelError
-from stelmo.text import chars
-from stelmo.text.ids import ALPHABET_MARKERS, WORD_MARKERS, Alphabet, encode_code_points, word_ids
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.errors import DataError, ModelError
+from stelmo.text import chars, ids
+from stelmo.text.ids import ALPHABET_MARKERS, WORD_MARKERS, Alphabet, Vocabulary, encode_code_points, word_ids
 
 WORDS = ["<S>", "bank", "zebra", "x" * 70, ""]
 VOCABULARY = Vocabulary((*WORD_MARKERS, "bank"))
@@ -117,3 +116,41 @@ def test_an_alphabet_needs_its_markers(lost):
 def test_an_alphabet_has_each_symbol_once():
     with pytest.raises(ModelError, match="'t' occurs twice"):
         Alphabet(("t", *SYMBOLS))
+
+
+# The vocabulary
+
+
+def test_words_are_numbered_by_their_lines():
+    words = Vocabulary.of(["<S>", "</S>", "<UNK>", "the"])
+    assert [words.id(word) for word in words] == [0, 1, 2, 3]
+    assert words.id("zebra") == 2
+    assert "zebra" not in words
+
+
+def test_the_line_of_some_published_files_that_is_no_word_is_passed_over():
+    assert list(Vocabulary.of(["a", "!!!MAXTERMID", "b"])) == ["a", "b"]
+
+
+def test_a_word_twice_is_refused_with_its_line():
+    with pytest.raises(DataError, match=r"v\.txt:3: 'a'"):
+        Vocabulary.of(["a", "b", "a"], "v.txt")
+
+
+def test_an_unknown_word_without_unk_is_refused():
+    with pytest.raises(DataError, match="no line <UNK>"):
+        Vocabulary.of(["a"]).id("b")
+
+
+def test_what_was_written_is_read(tmp_path):
+    words = Vocabulary(("<S>", "über", "a\u2028b", "日本"))
+    ids.write_vocabulary(words, tmp_path / "vocab.txt")
+    assert ids.read_vocabulary(tmp_path / "vocab.txt") == words
+
+
+@pytest.mark.parametrize(("limit", "why"), [("MOST_BYTES", "more than 3 bytes"), ("MOST_WORDS", "more than 3 lines")])
+def test_a_file_larger_than_any_vocabulary_is_refused(tmp_path, monkeypatch, limit, why):
+    (tmp_path / "vocab.txt").write_text("a\nb\nc\nd\n")
+    monkeypatch.setattr(ids, limit, 3)
+    with pytest.raises(ModelError, match=why):
+        ids.read_vocabulary(tmp_path / "vocab.txt")

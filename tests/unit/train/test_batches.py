@@ -10,8 +10,7 @@ from stelmo.corpus.windows import Window
 from stelmo.errors import ConfigError, ModelError
 from stelmo.ops import reference
 from stelmo.text import chars
-from stelmo.text.ids import ALPHABET_MARKERS, WORD_MARKERS, Alphabet, encode_code_points
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import ALPHABET_MARKERS, WORD_MARKERS, Alphabet, Vocabulary, encode_code_points
 from stelmo.train import batches
 from stelmo.train.batches import Batches, negatives, word_ids
 

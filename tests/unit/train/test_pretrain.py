@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import time
+from pathlib import Path
+from typing import NamedTuple
 
 import corpora
 import numpy as np
@@ -22,7 +24,7 @@ from stelmo.store.runs import Run, read_note
 from stelmo.text.ids import word_ids
 from stelmo.train.learner import Learner, counted_start, random_softmax
 from stelmo.train.presets import plan
-from stelmo.train.pretrain import pretrain
+from stelmo.train.pretrain import Outcome, pretrain
 
 SMALL = ("batch=8", "unroll=6", "lstm.cells=12", "validate_every=15", "log_every=7")
 
@@ -42,6 +44,18 @@ def four(tmp_path_factory):
 def settings(*words, budget="tokens=1920", vocabulary=None):
     """40 steps."""
     return plan("tiny", words=[*SMALL, budget, *words], vocabulary=vocabulary)
+
+
+class Finished(NamedTuple):
+    path: Path
+    outcome: Outcome
+
+
+@pytest.fixture(scope="module")
+def whole(corpus, tmp_path_factory):
+    """A run that nothing interrupted; how often it saves does not matter. Tests only read it."""
+    path = tmp_path_factory.mktemp("whole") / "run"
+    return Finished(path, pretrain(settings(), corpus, path))
 
 
 class KilledError(Exception):
@@ -99,27 +113,25 @@ VARIANTS = {
 
 @pytest.mark.parametrize("words", VARIANTS.values(), ids=VARIANTS)
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(words, corpus, tmp_path):
-    chosen = settings("checkpoint_every=4", *words, vocabulary=len(corpus.vocabulary))
+    chosen = settings("checkpoint_every=4", *words, budget="tokens=1152", vocabulary=len(corpus.vocabulary))
     pretrain(chosen, corpus, tmp_path / "whole")
-    for step in (3, 22):
+    for step in (3, 18):  # before the first checkpoint; after a validation
         killed(chosen, corpus, tmp_path / "killed", step)
     assert pretrain(chosen, corpus, tmp_path / "killed").finished
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
     assert entries(tmp_path / "killed") == entries(tmp_path / "whole")
 
 
-def test_a_run_resumes_on_the_same_text_prepared_by_a_version_that_recorded_less(corpus, tmp_path):
+def test_a_run_resumes_on_the_same_text_prepared_by_a_version_that_recorded_less(whole, corpus, tmp_path):
     chosen = settings("checkpoint_every=4")
     older = dataclasses.replace(corpus, manifest=corpus.manifest.model_copy(update={"by_input": None}))
     killed(chosen, older, tmp_path / "killed", 10)
     pretrain(chosen, corpus, tmp_path / "killed")
-    pretrain(chosen, corpus, tmp_path / "whole")
-    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert contents(tmp_path / "killed") == contents(whole.path)
 
 
-def test_killed_between_validation_and_checkpoint_it_repeats_the_validation(corpus, tmp_path, monkeypatch):
+def test_killed_between_validation_and_checkpoint_it_repeats_the_validation(whole, corpus, tmp_path, monkeypatch):
     chosen = settings("checkpoint_every=5")
-    pretrain(chosen, corpus, tmp_path / "whole")
 
     def kill(*arguments, **options):
         raise KilledError
@@ -129,12 +141,11 @@ def test_killed_between_validation_and_checkpoint_it_repeats_the_validation(corp
         pretrain(settings("checkpoint_every=1000"), corpus, tmp_path / "killed")
     assert (tmp_path / "killed" / "model").is_dir()
     pretrain(chosen, corpus, tmp_path / "killed")
-    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert contents(tmp_path / "killed") == contents(whole.path)
 
 
-def test_a_validation_that_is_repeated_is_logged_once(corpus, tmp_path, monkeypatch):
+def test_a_validation_that_is_repeated_is_logged_once(whole, corpus, tmp_path, monkeypatch):
     chosen, save, saved = settings("checkpoint_every=15"), Run.save, []
-    pretrain(chosen, corpus, tmp_path / "whole")
 
     def killed_after_the_validation(self, step, *arguments):
         saved.append(step)
@@ -146,18 +157,17 @@ def test_a_validation_that_is_repeated_is_logged_once(corpus, tmp_path, monkeypa
         patch.setattr(Run, "save", killed_after_the_validation)
         pretrain(chosen, corpus, tmp_path / "killed")
     pretrain(chosen, corpus, tmp_path / "killed")
-    assert entries(tmp_path / "killed") == entries(tmp_path / "whole")
+    assert entries(tmp_path / "killed") == entries(whole.path)
 
 
-def test_a_damaged_checkpoint_costs_its_steps_but_no_bits(corpus, tmp_path):
+def test_a_damaged_checkpoint_costs_its_steps_but_no_bits(whole, corpus, tmp_path):
     chosen, witness = settings("checkpoint_every=5"), Witness()
-    pretrain(chosen, corpus, tmp_path / "whole")
     killed(chosen, corpus, tmp_path / "run", 33)
     newest = max((tmp_path / "run" / "checkpoints").iterdir())
     newest.write_bytes(newest.read_bytes()[:-100])
     pretrain(chosen, corpus, tmp_path / "run", witness)
     assert "going back to the previous checkpoint" in witness.said[0]
-    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+    assert contents(tmp_path / "run") == contents(whole.path)
 
 
 def test_biases_start_from_counts_and_everything_else_at_random(corpus):
@@ -178,11 +188,10 @@ def test_counted_biases_lower_the_first_losses(corpus, tmp_path):
     assert counted < zero - 0.1
 
 
-def test_a_finished_run_is_left_alone(corpus, tmp_path):
-    first = pretrain(settings(), corpus, tmp_path / "run")
-    again = pretrain(settings(), corpus, tmp_path / "run")
-    assert (first.worked, again.worked) == (True, False)
-    assert again[2:] == first[2:]
+def test_a_finished_run_is_left_alone(whole, corpus):
+    again = pretrain(settings(), corpus, whole.path)
+    assert (whole.outcome.worked, again.worked) == (True, False)
+    assert again[2:] == whole.outcome[2:]
 
 
 @pytest.mark.long
@@ -258,17 +267,17 @@ def test_reports_tell_rate_time_left_and_the_best_validation(corpus, tmp_path):
     assert witness.reports[-1].seconds_left == 0
 
 
+@pytest.mark.pictures
 def test_a_run_leaves_its_log_and_its_curve(corpus, tmp_path):
     pretrain(settings(), corpus, tmp_path / "run")
     assert [entry["step"] for entry in entries(tmp_path / "run")] == [7, 14, 15, 21, 28, 30, 35, 40]
     assert b"held-out, backward" in (tmp_path / "run" / "curve.svg").read_bytes()
 
 
-def test_a_trained_model_survives_the_published_layout(corpus, tmp_path):
-    pretrain(settings(), corpus, tmp_path / "run")
-    models.write(models.read(tmp_path / "run" / "model"), tmp_path / "hdf5", "bilm")
+def test_a_trained_model_survives_the_published_layout(whole, tmp_path):
+    models.write(models.read(whole.path / "model"), tmp_path / "hdf5", "bilm")
     sentences = [line.split() for line in corpora.sentences(5, seed=9)]
-    ours, theirs = (stelmo.load(tmp_path / name, state="fresh") for name in ("run/model", "hdf5"))
+    ours, theirs = (stelmo.load(path, state="fresh") for path in (whole.path / "model", tmp_path / "hdf5"))
     for one, other in zip(ours.layers(sentences), theirs.layers(sentences), strict=True):
         np.testing.assert_array_equal(one, other)
     for one, other in zip(ours.log_probs(sentences), theirs.log_probs(sentences), strict=True):
@@ -276,9 +285,8 @@ def test_a_trained_model_survives_the_published_layout(corpus, tmp_path):
         np.testing.assert_array_equal(one.backward, other.backward)
 
 
-def test_a_trained_model_brings_a_warm_state_of_its_own_text(corpus, tmp_path):
-    pretrain(settings(), corpus, tmp_path / "run")
-    model = stelmo.load(tmp_path / "run" / "model")
+def test_a_trained_model_brings_a_warm_state_of_its_own_text(whole, corpus):
+    model = stelmo.load(whole.path / "model")
     assert model.settings.state == "warm"
     count = min(64, len(Sentences(corpus.train)))
     text = [corpus.words.words(Sentences(corpus.train)[number]) for number in range(count)]
@@ -355,8 +363,8 @@ def test_mixed_precision_learns_nearly_the_same(precision, corpus, tmp_path):
 
 def test_more_negatives_than_half_the_words_are_the_full_softmax_and_it_is_said(corpus, tmp_path):
     witness = Witness()
-    pretrain(settings("negatives=5000"), corpus, tmp_path / "run", witness)
-    pretrain(settings("negatives=all"), corpus, tmp_path / "full")
+    pretrain(settings("negatives=5000", budget="tokens=720"), corpus, tmp_path / "run", witness)
+    pretrain(settings("negatives=all", budget="tokens=720"), corpus, tmp_path / "full")
     assert "using the full softmax" in witness.said[0]
     assert contents(tmp_path / "run") == contents(tmp_path / "full")
 
@@ -388,10 +396,9 @@ def test_a_model_that_could_not_be_kept_does_not_count_as_the_best(corpus, tmp_p
     assert (tmp_path / "run" / "model").is_dir()
 
 
-def test_a_run_of_other_settings_is_refused_by_name(corpus, tmp_path):
-    pretrain(settings(), corpus, tmp_path / "run")
+def test_a_run_of_other_settings_is_refused_by_name(whole, corpus):
     with pytest.raises(OutputError, match=r"model.lstm.cells is 12 there, 13 here; train.lr is 0.003 there, 0.5 here"):
-        pretrain(settings("lr=0.5", "lstm.cells=13"), corpus, tmp_path / "run")
+        pretrain(settings("lr=0.5", "lstm.cells=13"), corpus, whole.path)
 
 
 def test_a_corpus_smaller_than_a_batch_is_refused(four, tmp_path):

@@ -18,8 +18,7 @@ from stelmo.formats import models
 from stelmo.lm.perplexity import perplexity
 from stelmo.progress import NoProgress
 from stelmo.settings import PrepareSettings
-from stelmo.text.ids import ALPHABET_MARKERS, WORD_MARKERS, Alphabet
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import ALPHABET_MARKERS, WORD_MARKERS, Alphabet, Vocabulary
 from stelmo.train import pretrain as pretraining
 from stelmo.train import tune as tuning
 from stelmo.train.world import join
@@ -256,11 +255,10 @@ def test_static_vectors_give_a_new_softmax_a_better_start(saved, corpus, tmp_pat
 def test_a_tuning_run_with_other_vectors_than_it_was_started_with_is_refused(saved, corpus, tmp_path):
     run, words = tmp_path / "run", ["tokens=160"]
     one = {"new_softmax": True, "vectors": str(circle(tmp_path / "a.txt"))}
-    tuned(saved, corpus, run, *words, softmax_words=words, **one)
+    tuned(saved, corpus, run, *words, "vectors.steps=2", softmax_words=words, **one)
+    other = {**one, "vectors": str(circle(tmp_path / "b.txt", 50))}
     with pytest.raises(OutputError, match="run with other settings"):
-        tuned(
-            saved, corpus, run, *words, softmax_words=words, **{**one, "vectors": str(circle(tmp_path / "b.txt", 50))}
-        )
+        tuned(saved, corpus, run, *words, "vectors.steps=2", softmax_words=words, **other)
 
 
 def test_vectors_require_a_new_softmax(saved, corpus, tmp_path):

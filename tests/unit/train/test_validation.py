@@ -20,7 +20,7 @@ from stelmo.ops import reference as ops
 from stelmo.settings import LoadSettings, PrepareSettings
 from stelmo.store.saved import SavedModel
 from stelmo.text import chars
-from stelmo.text.vocabulary import Vocabulary
+from stelmo.text.ids import Vocabulary
 from stelmo.train.batches import Batches, word_ids
 from stelmo.train.validation import ALL, measure_heldout, validate
 from stelmo.train.world import Many, World

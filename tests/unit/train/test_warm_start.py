@@ -1,5 +1,8 @@
 """A start from static vectors: the encoder spells them, the softmax has them as rows, the LSTMs are as without."""
 
+from pathlib import Path
+from typing import NamedTuple
+
 import corpora
 import numpy as np
 import pytest
@@ -13,17 +16,19 @@ from stelmo.model.bilm import BiLM
 from stelmo.settings import VectorSettings
 from stelmo.store import static
 from stelmo.store.runs import Run
-from stelmo.text.vocabulary import UNKNOWN
+from stelmo.text.ids import UNKNOWN
 from stelmo.train import presets
 from stelmo.train import warm_start as warming
-from stelmo.train.learner import random_softmax
+from stelmo.train.learner import Start, random_softmax
 from stelmo.train.pretrain import pretrain
 from stelmo.train.warm_start import Lesson, WordVectors, read_vectors, warm_start
 from stelmo.train.world import World
 
 WIDTH = 6
 SETTINGS = VectorSettings(steps=300, batch=64, lr=0.01)
+QUICK = VectorSettings(steps=5, batch=64)  # where it does not matter how much is learned
 PLAN = presets.plan("tiny", None, ["batch=8", "tokens=1600", "validate_every=5"])
+SHORT = presets.plan("tiny", None, ["batch=8", "tokens=320", "validate_every=5"])
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +59,22 @@ def started(corpus, glove, path, settings=SETTINGS, config=PLAN.model, advance=l
     return warm_start(found, config, 0, corpus, Run(path), lambda message: None, advance)
 
 
-def test_the_encoder_learns_to_spell_the_vectors(corpus, glove, tmp_path):
-    figures = []
-    found = started(corpus, glove, tmp_path, advance=lambda share, figure: figures.append((share, figure)))
+class Started(NamedTuple):
+    start: Start
+    path: Path
+    figures: list[tuple[float, str]]
+
+
+@pytest.fixture(scope="module")
+def whole(corpus, glove, tmp_path_factory):
+    """A finished lesson; tests only look at it."""
+    path, figures = tmp_path_factory.mktemp("lesson"), []
+    start = started(corpus, glove, path, advance=lambda share, figure: figures.append((share, figure)))
+    return Started(start, path, figures)
+
+
+def test_the_encoder_learns_to_spell_the_vectors(corpus, glove, whole):
+    found, _, figures = whole
     vectors = WordVectors(corpus, static.read(glove), SETTINGS, 16)
     lesson = Lesson(found.bilm, vectors, SETTINGS, 0, warming.word_ids(PLAN.model, corpus.vocabulary))
     assert lesson.unexplained() < 0.4
@@ -64,8 +82,8 @@ def test_the_encoder_learns_to_spell_the_vectors(corpus, glove, tmp_path):
     assert float(figures[0][1].split()[-1]) > 0.9
 
 
-def test_rows_of_the_softmax_are_the_vectors_centred_and_scaled(corpus, glove, tmp_path):
-    found, vectors = started(corpus, glove, tmp_path), static.read(glove)
+def test_rows_of_the_softmax_are_the_vectors_centred_and_scaled(corpus, glove, whole):
+    found, vectors = whole.start, static.read(glove)
     known = [word for word in corpus.vocabulary.words if vectors.row(word) is not None]
     numbers = [corpus.vocabulary.id(word) for word in known]
     rows = found.softmax.weight[numbers, :WIDTH].numpy()
@@ -79,8 +97,8 @@ def test_rows_of_the_softmax_are_the_vectors_centred_and_scaled(corpus, glove, t
     assert np.sqrt((weights @ rows**2 / weights.sum()).mean()) == pytest.approx(SETTINGS.rows, rel=1e-5)
 
 
-def test_the_bias_is_the_log_frequency_of_the_words(corpus, glove, tmp_path):
-    bias = started(corpus, glove, tmp_path).softmax.bias
+def test_the_bias_is_the_log_frequency_of_the_words(corpus, whole):
+    bias = whole.start.softmax.bias
     words = [word for types in Sentences(corpus.train) for word in corpus.words.words(types)]
     total = len(words) + 2 * corpus.manifest.train.sentences + len(corpus.vocabulary)
     number = corpus.vocabulary.id("w3")
@@ -88,8 +106,8 @@ def test_the_bias_is_the_log_frequency_of_the_words(corpus, glove, tmp_path):
     assert bias.exp().sum().item() == pytest.approx(1)
 
 
-def test_everything_else_starts_from_the_same_random_weights(corpus, glove, tmp_path):
-    found = started(corpus, glove, tmp_path)
+def test_everything_else_starts_from_the_same_random_weights(corpus, whole):
+    found = whole.start
     plain = BiLM(PLAN.model).reset(0).state_dict()
     for name, tensor in found.bilm.state_dict().items():
         assert torch.equal(tensor, plain[name]) == (not name.startswith("encoder.")), name
@@ -99,24 +117,26 @@ def test_everything_else_starts_from_the_same_random_weights(corpus, glove, tmp_
     assert torch.equal(found.softmax.weight[unknown], softmax.weight[unknown])
 
 
-def test_a_cased_word_without_a_vector_takes_that_of_its_lower_case(corpus, glove, tmp_path):
-    weight = started(corpus, glove, tmp_path).softmax.weight
+def test_a_cased_word_without_a_vector_takes_that_of_its_lower_case(corpus, whole):
+    weight = whole.start.softmax.weight
     upper, lower = (corpus.vocabulary.id(word) for word in ("W1", "w1"))
     assert torch.equal(weight[upper, :WIDTH], weight[lower, :WIDTH])
 
 
 def test_an_interrupted_lesson_ends_in_the_same_bits(corpus, glove, tmp_path, monkeypatch):
     monkeypatch.setattr(warming, "SAVE_EVERY", 7)
-    whole = started(corpus, glove, tmp_path / "whole").bilm.state_dict()
+    brief = VectorSettings(steps=60, batch=64, lr=0.01)
+    whole = started(corpus, glove, tmp_path / "whole", brief).bilm.state_dict()
 
     def interrupt(share, figures):
         if share > 0.4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        started(corpus, glove, tmp_path / "cut", advance=interrupt)
+        started(corpus, glove, tmp_path / "cut", brief, advance=interrupt)
     shares = []
-    resumed = started(corpus, glove, tmp_path / "cut", advance=lambda share, _: shares.append(share)).bilm.state_dict()
+    resumed = started(corpus, glove, tmp_path / "cut", brief, advance=lambda share, _: shares.append(share))
+    resumed = resumed.bilm.state_dict()
     assert shares[0] > 0.3
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
@@ -155,39 +175,38 @@ def test_a_run_learns_faster_from_vectors_that_know_who_follows_whom(corpus, tmp
 
 
 def test_a_run_with_other_vectors_than_it_was_started_with_is_refused(corpus, glove, tmp_path):
-    pretrain(PLAN._replace(warm=warm(corpus, glove)), corpus, tmp_path / "run")
+    pretrain(SHORT._replace(warm=warm(corpus, glove, QUICK)), corpus, tmp_path / "run")
     other = write(tmp_path / "other.txt", [f"w{number}" for number in range(50)], seed=1)
     with pytest.raises(OutputError, match=r"run with other settings \(vectors.digest is .* there"):
-        pretrain(PLAN._replace(warm=warm(corpus, other)), corpus, tmp_path / "run")
+        pretrain(SHORT._replace(warm=warm(corpus, other, QUICK)), corpus, tmp_path / "run")
     with pytest.raises(OutputError, match=r"vectors.digest is .* there, None here"):
-        pretrain(PLAN, corpus, tmp_path / "run")
+        pretrain(SHORT, corpus, tmp_path / "run")
 
 
 def test_a_finished_run_needs_no_second_lesson(corpus, glove, tmp_path, monkeypatch):
-    plan = PLAN._replace(warm=warm(corpus, glove))
+    plan = SHORT._replace(warm=warm(corpus, glove, QUICK))
     pretrain(plan, corpus, tmp_path / "run")
     monkeypatch.setattr(Lesson, "run", lambda *_: pytest.fail("a second lesson"))
     assert not pretrain(plan, corpus, tmp_path / "run").worked
 
 
-def test_every_process_starts_from_the_first_one_s_lesson(corpus, glove, tmp_path):
+def test_every_process_starts_from_the_first_one_s_lesson(corpus, glove, whole):
     class Second(World):
         def lead(self, work):
             return None  # the first process has done it
 
-    first = started(corpus, glove, tmp_path)
     from stelmo.progress import NoProgress
     from stelmo.train.pretrain import _warm_start
 
-    second = _warm_start(PLAN, warm(corpus, glove), corpus, Run(tmp_path), Second(), NoProgress())
-    assert all(map(torch.equal, first.bilm.state_dict().values(), second.bilm.state_dict().values()))
+    second = _warm_start(PLAN, warm(corpus, glove), corpus, Run(whole.path), Second(), NoProgress())
+    assert all(map(torch.equal, whole.start.bilm.state_dict().values(), second.bilm.state_dict().values()))
 
 
 def test_vectors_are_trained_on_the_corpus_itself_once(corpus, tmp_path):
     pytest.importorskip("gensim")
-    first = started(corpus, "trained", tmp_path)
+    first = started(corpus, "trained", tmp_path, QUICK)
     kept = (tmp_path / "warm-start" / "vectors.bin").stat().st_mtime_ns
-    again = started(corpus, "trained", tmp_path)
+    again = started(corpus, "trained", tmp_path, QUICK)
     assert (tmp_path / "warm-start" / "vectors.bin").stat().st_mtime_ns == kept
     assert torch.equal(first.softmax.weight, again.softmax.weight)
     assert not torch.equal(first.softmax.weight, random_softmax(len(corpus.vocabulary), PLAN.model, 0).weight)

@@ -20,7 +20,7 @@ from stelmo.formats.tensorflow.bundle import Bundle, latest_checkpoint, open_bun
 from stelmo.formats.untrusted.hdf5 import written_shape
 from stelmo.model.bilm import Softmax
 from stelmo.store.saved import SavedModel, filled_bilm, filled_softmax
-from stelmo.text.vocabulary import Vocabulary, read_vocabulary
+from stelmo.text.ids import Vocabulary, read_vocabulary
 
 FORMAT = "bilm-tf checkpoint"
 SOFTMAX, BIAS, WORDS = "lm/softmax/W", "lm/softmax/b", "lm/embedding"

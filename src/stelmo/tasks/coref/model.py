@@ -10,7 +10,7 @@ few data sets have. W words, K widths, D of the input, E of the encoder, F of a 
 M mentions kept, A antecedents and none, P pairs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -19,12 +19,13 @@ from torch import Tensor, nn
 
 from stelmo.config import Positive, Settings
 from stelmo.settings import Share
-from stelmo.tasks.coref import mentions
-from stelmo.tasks.coref.data import Example, Prediction, Span
+from stelmo.tasks.coref.data import Clusters, Example, Prediction, Span
 from stelmo.tasks.inputs import WordReader, append_elmo
 from stelmo.tasks.layers import CharCnn, VariationalDropout, characters_of, feed_forward, masked_softmax
 from stelmo.tasks.recurrent import BiRnn
 from stelmo.tasks.task import TaskNetwork
+
+NO_CLUSTER = -1
 
 
 class Size(Settings):
@@ -159,10 +160,10 @@ class SpanRanker(TaskNetwork[Example, Prediction]):
     def forward(self, example: Example) -> Ranked:
         x_WD, h_WE = self._encoded(example)
         head_W = self.head(h_WE)
-        may_WK = mentions.candidates([len(sentence) for sentence in example.sentences], self.size.widest)
+        may_WK = candidates([len(sentence) for sentence in example.sentences], self.size.widest)
         spans = [(start, start + width) for start, width in may_WK.nonzero().tolist()]
         mention_S = self._mention_scores(x_WD, h_WE, head_W)[may_WK.to(h_WE.device)]
-        kept = mentions.pruned(spans, mention_S.tolist(), max(1, int(self.size.spans * len(x_WD))))
+        kept = pruned(spans, mention_S.tolist(), max(1, int(self.size.spans * len(x_WD))))
         g_MG = self.spans(x_WD, h_WE, head_W, torch.tensor([spans[place] for place in kept], device=h_WE.device))
         speakers = [speaker for sentence in example.speakers for speaker in sentence]
         mine = [speakers[spans[place][0]] for place in kept]
@@ -186,7 +187,7 @@ class SpanRanker(TaskNetwork[Example, Prediction]):
         return torch.cat([h_WE[start_M], h_WE[end_M], head_MD, self.width(end_M - start_M)], 1)
 
     def _mention_scores(self, x_WD: Tensor, h_WE: Tensor, head_W: Tensor) -> Tensor:
-        """s_m of the spans of each first word and width (W, K), including those that are no candidates.
+        """s_m of the spans of each first word and width (W, K), including those that are not candidates.
 
         The scorer's first layer is linear in the parts of a span. So it is applied to words, of which there are fewer
         than spans, and the span vectors are never built.
@@ -203,7 +204,7 @@ class SpanRanker(TaskNetwork[Example, Prediction]):
 
     def _antecedent_scores(self, g_MG: Tensor, mention_M: Tensor, speakers: Sequence[str]) -> Tensor:
         """s of no antecedent (0), of the previous mention, of the one before that … (M, A); −∞ where there is none."""
-        later_P, earlier_P = mentions.pairs(len(g_MG), self.size.antecedents)
+        later_P, earlier_P = pairs(len(g_MG), self.size.antecedents)
         number = {speaker: number for number, speaker in enumerate(dict.fromkeys(speakers))}
         speaker_M = torch.tensor([number[speaker] for speaker in speakers])
         same_P = (speaker_M[later_P] == speaker_M[earlier_P]).long()
@@ -233,7 +234,7 @@ class SpanRanker(TaskNetwork[Example, Prediction]):
         spare = len(example.sentences) - self.size.sentences
         if spare <= 0:
             return example
-        return mentions.cut(example, int(torch.randint(spare + 1, ())), self.size.sentences)
+        return cut(example, int(torch.randint(spare + 1, ())), self.size.sentences)
 
     def _loss(self, example: Example) -> Tensor:
         """The sum over a document's mentions.
@@ -242,11 +243,11 @@ class SpanRanker(TaskNetwork[Example, Prediction]):
         clusters are to be found, every candidate also learns whether it is a mention.
         """
         ranked: Ranked = self(example)
-        number_M = torch.tensor(mentions.cluster_numbers(ranked.mentions, example.clusters))
+        number_M = torch.tensor(cluster_numbers(ranked.mentions, example.clusters))
         total = marginal_loss(ranked.antecedent_MA, number_M.to(ranked.antecedent_MA.device))
         if self.singletons:
-            wanted = mentions.cluster_numbers(ranked.candidates, example.clusters)
-            is_mention_S = (torch.tensor(wanted, device=total.device) != mentions.NO_CLUSTER).to(total.dtype)
+            wanted = cluster_numbers(ranked.candidates, example.clusters)
+            is_mention_S = (torch.tensor(wanted, device=total.device) != NO_CLUSTER).to(total.dtype)
             total = total + nn.functional.binary_cross_entropy_with_logits(
                 ranked.mention_S, is_mention_S, reduction="sum"
             )
@@ -259,7 +260,7 @@ class SpanRanker(TaskNetwork[Example, Prediction]):
         best_M = ranked.antecedent_MA.argmax(1).tolist()
         antecedents = [mention - back if back else None for mention, back in enumerate(best_M)]
         alone = (ranked.mention_S[ranked.kept] > 0).tolist() if self.singletons else [False] * len(antecedents)
-        return mentions.linked(ranked.mentions, antecedents, alone)
+        return linked(ranked.mentions, antecedents, alone)
 
 
 def marginal_loss(scores_MA: Tensor, number_M: Tensor) -> Tensor:
@@ -267,7 +268,7 @@ def marginal_loss(scores_MA: Tensor, number_M: Tensor) -> Tensor:
     place_M = torch.arange(len(number_M), device=scores_MA.device)
     antecedent_MA = place_M[:, None] - torch.arange(scores_MA.shape[1], device=scores_MA.device)
     same_MA = number_M[antecedent_MA.clamp(min=0)] == number_M[:, None]
-    right_MA = same_MA & (antecedent_MA >= 0) & (number_M != mentions.NO_CLUSTER)[:, None]
+    right_MA = same_MA & (antecedent_MA >= 0) & (number_M != NO_CLUSTER)[:, None]
     right_MA[:, 0] = ~right_MA[:, 1:].any(1)
     right_M = scores_MA.masked_fill(~right_MA, -torch.inf).logsumexp(1)
     return (scores_MA.logsumexp(1) - right_M).sum()
@@ -278,3 +279,89 @@ def _bucket(distance_P: Tensor) -> Tensor:
 
 
 Net = SpanRanker
+
+
+# Spans of a document
+
+
+def candidates(lengths: Sequence[int], widest: int) -> Tensor:
+    """(W, K): whether the span of K + 1 words that begins here ends within its sentence."""
+    left_W = torch.cat([torch.arange(length, 0, -1) for length in lengths])
+    return torch.arange(widest) < left_W[:, None]
+
+
+def pruned(spans: Sequence[Span], scores: Sequence[float], keep: int) -> list[int]:
+    """The positions of the best spans, in document order; a span that crosses a better one is left out."""
+    kept: list[int] = []
+    crossing = _Crossing()
+    for place in sorted(range(len(spans)), key=lambda place: -scores[place]):
+        if len(kept) == keep:
+            break
+        if not crossing.with_any(spans[place]):
+            crossing.add(spans[place])
+            kept.append(place)
+    return sorted(kept, key=lambda place: spans[place])
+
+
+class _Crossing:
+    """The spans accepted so far; checks whether another span overlaps one of them without nesting."""
+
+    def __init__(self) -> None:
+        self._last_end: dict[int, int] = {}  # of the spans that begin at a word
+        self._first_start: dict[int, int] = {}  # of the spans that end at a word
+
+    def add(self, span: Span) -> None:
+        start, end = span
+        self._last_end[start] = max(end, self._last_end.get(start, end))
+        self._first_start[end] = min(start, self._first_start.get(end, start))
+
+    def with_any(self, span: Span) -> bool:
+        start, end = span
+        return any(
+            self._last_end.get(inside + 1, end) > end or self._first_start.get(inside, start) < start
+            for inside in range(start, end)
+        )
+
+
+def pairs(mentions: int, antecedents: int) -> tuple[Tensor, Tensor]:
+    """Each mention paired with the mentions directly before it: (P,) and (P,)."""
+    later_MK = torch.arange(mentions)[:, None].expand(-1, min(antecedents, mentions - 1))
+    earlier_MK = later_MK - torch.arange(1, later_MK.shape[1] + 1)
+    real_MK = earlier_MK >= 0
+    return later_MK[real_MK], earlier_MK[real_MK]
+
+
+def cluster_numbers(spans: Iterable[Span], clusters: Clusters) -> list[int]:
+    number = {span: number for number, cluster in enumerate(clusters) for span in cluster}
+    return [number.get(span, NO_CLUSTER) for span in spans]
+
+
+def linked(mentions: Sequence[Span], antecedents: Sequence[int | None], alone: Sequence[bool]) -> Clusters:
+    """Chains of antecedents → clusters. A mention without a chain is a cluster if it may be `alone`, else dropped."""
+    clusters: list[list[int]] = []
+    of: list[list[int]] = []
+    for mention, antecedent in enumerate(antecedents):
+        if antecedent is None:
+            clusters.append([])
+        of.append(clusters[-1] if antecedent is None else of[antecedent])
+        of[-1].append(mention)
+    return tuple(
+        frozenset(mentions[mention] for mention in cluster)
+        for cluster in clusters
+        if len(cluster) > 1 or alone[cluster[0]]
+    )
+
+
+def cut(example: Example, first: int, count: int) -> Example:
+    """`count` sentences from number `first`, and the mentions inside them."""
+    chosen = slice(first, first + count)
+    start = sum(map(len, example.sentences[:first]))
+    end = start + sum(map(len, example.sentences[chosen]))
+    inside = (
+        frozenset((a - start, b - start) for a, b in cluster if start <= a and b < end) for cluster in example.clusters
+    )
+    return example._replace(
+        sentences=example.sentences[chosen],
+        speakers=example.speakers[chosen],
+        clusters=tuple(cluster for cluster in inside if cluster),
+    )

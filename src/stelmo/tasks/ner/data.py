@@ -16,7 +16,7 @@ from stelmo.errors import DataError
 from stelmo.store.atomic import new_file
 from stelmo.tasks import reading
 from stelmo.tasks.reading import ExampleError, Row, Skipped, blocks, expect_width, filled, leaving_out, some
-from stelmo.tasks.spans import Span, Tally, bio, first_not_bio, first_not_iob1, is_tag, spans
+from stelmo.tasks.tags import Span, Tally, bio, first_not_bio, first_not_iob1, is_tag, spans
 
 FILES = {
     "train": ("eng.train", "train.conll", "train.txt", "train.tsv", "*train*.conll", "*train*.txt"),

@@ -12,12 +12,11 @@ from torch import Tensor, nn
 
 from stelmo.config import Positive, Settings
 from stelmo.settings import Share
-from stelmo.tasks.crf import Crf, bio_of, bioul
 from stelmo.tasks.inputs import WordReader, append_elmo
 from stelmo.tasks.layers import CharCnn, VariationalDropout, characters_of
 from stelmo.tasks.ner.data import Example, Prediction
 from stelmo.tasks.recurrent import BiRnn
-from stelmo.tasks.spans import spans
+from stelmo.tasks.tags import Crf, bio_of, bioul, spans
 from stelmo.tasks.task import TaskNetwork
 
 

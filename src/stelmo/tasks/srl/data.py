@@ -31,7 +31,7 @@ from stelmo.tasks.reading import (
     some,
     tokens_of,
 )
-from stelmo.tasks.spans import Span, Tally, bio, first_not_bio, is_tag, spans
+from stelmo.tasks.tags import Span, Tally, bio, first_not_bio, is_tag, spans
 from stelmo.text.files import LineReader
 
 FILES = {

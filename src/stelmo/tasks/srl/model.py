@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from stelmo.config import Positive, Settings
 from stelmo.settings import Share
-from stelmo.tasks import crf
+from stelmo.tasks import tags
 from stelmo.tasks.inputs import WordReader, append_elmo
 from stelmo.tasks.recurrent import AlternatingLstm
 from stelmo.tasks.srl.data import Example, Prediction
@@ -97,7 +97,7 @@ class RoleTagger(TaskNetwork[Example, Prediction]):
         self.predicate = nn.Embedding(2, size.predicate)
         self.lstm = AlternatingLstm(words.width + size.predicate, size.hidden, size.layers, size.dropout)
         self.label = nn.Linear(size.hidden + words.output_width, len(self.labels))
-        for name, legal in crf.legal(self.labels, "BIO")._asdict().items():
+        for name, legal in tags.legal(self.labels, "BIO")._asdict().items():
             self.register_buffer(name, torch.where(legal, 0.0, -torch.inf), persistent=False)
 
     def forward(self, examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
@@ -118,7 +118,7 @@ class RoleTagger(TaskNetwork[Example, Prediction]):
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
         """The most probable well-formed tags."""
         logp_BTY, mask_BT = self(examples)
-        paths = crf.viterbi(logp_BTY, mask_BT, self.transitions_YY, self.start_Y, self.end_Y)
+        paths = tags.viterbi(logp_BTY, mask_BT, self.transitions_YY, self.start_Y, self.end_Y)
         return [tuple(self.labels[number] for number in path) for path in paths]
 
 

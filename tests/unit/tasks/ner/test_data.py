@@ -14,7 +14,7 @@ from stelmo.errors import DataError
 from stelmo.tasks import reading
 from stelmo.tasks.ner.data import FILES, Example, gold, read, read_new, read_predictions, score, write
 from stelmo.tasks.reading import Skipped
-from stelmo.tasks.spans import bio, spans
+from stelmo.tasks.tags import bio, spans
 
 WORD = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=4).filter(lambda word: word.strip())
 TAG = st.sampled_from(["O", "B-X", "I-X", "B-Y", "I-Y"])

@@ -9,7 +9,7 @@ from unit.tasks.ner.eight import SMALL, example, net
 
 from stelmo.tasks.ner.data import Example
 from stelmo.tasks.ner.model import inventory
-from stelmo.tasks.spans import first_not_bio
+from stelmo.tasks.tags import first_not_bio
 
 
 @settings(deadline=None, max_examples=25)

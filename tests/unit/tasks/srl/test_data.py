@@ -13,8 +13,8 @@ from unit.tasks.samples import SRL_2012, SRL_JSON, SRL_PROPBANK
 from stelmo.errors import DataError
 from stelmo.tasks import reading
 from stelmo.tasks.reading import Skipped
-from stelmo.tasks.spans import bio, spans
 from stelmo.tasks.srl.data import FILES, Example, _of_text, arguments, read, read_new, read_predictions, score, write
+from stelmo.tasks.tags import bio, spans
 
 ROLE = st.sampled_from(["O", "B-ARG0", "I-ARG0", "B-C-ARG0", "B-R-ARG0", "B-V", "I-V"])
 shares_a_path = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -182,7 +182,9 @@ def test_predictions_of_other_data_are_refused(tmp_path, text, message):
 
 
 @needs_data
-@pytest.mark.parametrize(("split", "count"), [("train", 40424), ("dev", 4963), ("test", 4795)])
+@pytest.mark.parametrize(
+    ("split", "count"), [pytest.param("train", 40424, marks=pytest.mark.long), ("dev", 4963), ("test", 4795)]
+)
 def test_the_real_data_have_the_published_counts_in_both_layouts(split, count):
     path = reading.find(DATA / "srl" / "propbank_ewt", FILES)[split]
     examples = read(path)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 from unit.tasks.srl.eight import EIGHT, SMALL, example, net
 
-from stelmo.tasks.spans import first_not_bio
 from stelmo.tasks.srl.data import Example
 from stelmo.tasks.srl.model import inventory
+from stelmo.tasks.tags import first_not_bio
 
 
 def test_the_loss_is_the_mean_surprise_at_a_tag():

@@ -127,7 +127,7 @@ def test_predictions_are_a_label_a_line(tmp_path):
 
 @needs_data
 @pytest.mark.parametrize(("split", "sentences", "phrases"), [
-    ("train", 8544, 318582), ("dev", 1101, 41447), ("test", 2210, 82600),
+    pytest.param("train", 8544, 318582, marks=pytest.mark.long), ("dev", 1101, 41447), ("test", 2210, 82600),
 ])  # fmt: skip
 def test_the_real_data_have_the_published_counts(split, sentences, phrases):
     path = reading.find(DATA / "sst5" / "trees", FILES)[split]
