@@ -15,7 +15,7 @@ from stelmo.config import choose
 from stelmo.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from stelmo.probes.embedding import Source
+    from stelmo.probes.embedding import LayerOrDifference, Source
     from stelmo.probes.measure import Found, Summary
     from stelmo.probes.run import Row
 
@@ -40,7 +40,10 @@ def probe(
     ],
     model: ModelName = None,
     layers: Annotated[
-        str | None, typer.Option(help="Layers such as 1,2; default: all. Layer 0, the control, is always included.")
+        str | None,
+        typer.Option(
+            help="Layers such as 1,2, and differences such as 2-1; default: all layers. Layer 0 is always included."
+        ),
     ] = None,
     static: Annotated[
         list[Path] | None,
@@ -152,17 +155,25 @@ def _options(name: str, limit: int | None, tokens: int | None, tags: str, seed: 
     return {"limit": limit}
 
 
-def _numbers(layers: str | None) -> list[int] | None:
+def _numbers(layers: str | None) -> "list[LayerOrDifference] | None":
+    """0,1,2-1 → 0, 1, (2, 1)"""
     if layers is None:
         return None
-    numbers = layers.split(",")
-    if not all(number.strip().isdecimal() for number in numbers):
-        raise ConfigError(f"--layers {layers!r}; expected numbers separated by commas, such as 0,1,2")
-    return [int(number) for number in numbers]
+    found: list[LayerOrDifference] = []
+    for part in layers.split(","):
+        numbers = part.split("-")
+        if len(numbers) > 2 or not all(number.strip().isdecimal() for number in numbers):
+            raise ConfigError(f"--layers {layers!r}; expected numbers separated by commas, such as 0,1,2 or 0,1,2,2-1")
+        found.append(int(part) if len(numbers) == 1 else (int(numbers[0]), int(numbers[1])))
+    return found
 
 
 def _sources(
-    name: str | None, layers: list[int] | None, static: Sequence[Path] | None, device: str, threads: int | None
+    name: str | None,
+    layers: "list[LayerOrDifference] | None",
+    static: Sequence[Path] | None,
+    device: str,
+    threads: int | None,
 ) -> "list[Source]":
     from stelmo.probes import embedding  # imported here, because `--help` does not need torch
 

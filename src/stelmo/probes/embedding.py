@@ -22,6 +22,7 @@ from stelmo.store.static import StaticVectors
 Vector = NDArray[np.float32]
 Embed = Callable[[list[tuple[str, ...]]], Sequence[NDArray[Any]]]  # sentences → a (T, D) or (T, K, D) array for each
 Advance = Callable[[int, float], None]  # receives the tokens finished since the last call, and the share done so far
+LayerOrDifference = int | tuple[int, int | None]
 BLOCK = 256  # sentences embedded at once: the layers of a whole corpus would not fit in memory
 TIE = 1e-5  # cosines closer than this are equal: the difference is rounding of the same vector
 CONTROL = 0  # the layer that sees no context
@@ -40,14 +41,24 @@ class Source(NamedTuple):
     identity: Callable[[], str] | None = None  # a digest of what decides the vectors; unset: unknown
 
 
-def of_model(model: Model, layers: Sequence[int] | None = None) -> Source:
-    """The given layers, by default all; layer 0, the control without context, is always included."""
-    chosen = sorted({CONTROL, *(range(model.config.depth) if layers is None else layers)})
-    for layer in chosen:
-        choose("layer", layer, range(model.config.depth))
+def of_model(model: Model, layers: Sequence[LayerOrDifference] | None = None) -> Source:
+    """The given layers, by default all; layer 0, the control without context, is always included.
+
+    (2, 1) is layer 2 minus layer 1: what the second LSTM adds, without the residual connection around it.
+    """
+    asked = range(model.config.depth) if layers is None else layers
+    pairs = {(layer, None) if isinstance(layer, int) else layer for layer in (CONTROL, *asked)}
+    chosen = sorted(pairs, key=lambda pair: (pair[1] is not None, pair[0], pair[1] or 0))
+    for pair in chosen:
+        for layer in pair:
+            if layer is not None:
+                choose("layer", layer, range(model.config.depth))
 
     def embed(sentences: list[tuple[str, ...]]) -> list[NDArray[Any]]:
-        return [layers_LTD[chosen].swapaxes(0, 1) for layers_LTD in model.layers(sentences)]
+        return [
+            np.stack([h_LTD[one] if less is None else h_LTD[one] - h_LTD[less] for one, less in chosen], 1)
+            for h_LTD in model.layers(sentences)
+        ]
 
     def identity() -> str:
         found = hashlib.sha256(f"{model.saved().fingerprint()} {model.settings.precision}".encode())
@@ -55,7 +66,8 @@ def of_model(model: Model, layers: Sequence[int] | None = None) -> Source:
             found.update(part.cpu().double().numpy().tobytes())
         return found.hexdigest()
 
-    return Source(tuple(f"layer {layer}" for layer in chosen), embed, identity)
+    names = (f"layer {one}" if less is None else f"layer {one} − {less}" for one, less in chosen)
+    return Source(tuple(names), embed, identity)
 
 
 def of_static(vectors: StaticVectors, name: str, identity: Callable[[], str] | None = None) -> Source:

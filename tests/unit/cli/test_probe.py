@@ -83,7 +83,7 @@ def test_every_probe_has_a_row_for_each_layer_and_the_static_vectors(name, call)
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_table_shows_the_headline_figure_of_every_method(name, call):
-    done = call(name, "--data", name, "-m", "model", "--layers", "2")
+    done = call(name, "--data", name, "-m", "model", "--layers", "2,2-1")
     assert done.code == 0, done.err
     assert done.out.startswith(f"{run.HEADLINES[name][0]}, percent\n")
     assert "layer 0" in done.out  # the control is there unasked
@@ -206,6 +206,8 @@ WRONG = {
     "a folder that is not there": (["pos", "--data", "nowhere"], "no train.conllu"),
     "a layer the model lacks": (["wic", "--data", "wic", "--layers", "3"], "layer: 3 is not one of 0, 1, 2"),
     "layers that are no numbers": (["wic", "--data", "wic", "--layers", "top"], "--layers 'top'"),
+    "three layers in a difference": (["wic", "--data", "wic", "--layers", "2-1-0"], "--layers '2-1-0'"),
+    "half a difference": (["wic", "--data", "wic", "--layers", "2-"], "--layers '2-'"),
     "unknown tags": (["pos", "--data", "pos", "--tags", "ptb"], "'ptb' is not one of upos, xpos"),
     "a limit for pos": (["pos", "--data", "pos", "--limit", "5"], "use --tokens instead"),
     "words for wsd": (["wsd", "--data", "wsd", "--tokens", "5"], "--tokens: only for probe pos"),

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stelmo.embed.transformer import TransformerVectors
+from stelmo.errors import ConfigError
 from stelmo.probes import embedding
 from stelmo.probes.embedding import Occurrence, blocks, cosines, occurrence_vectors, unit
 
@@ -67,3 +68,14 @@ def test_a_transformer_is_a_source_of_one_kind_of_vectors(bert):
     words = ("the", "unbelievable", "bank")
     (found,) = source.embed([words])
     np.testing.assert_array_equal(found[:, 0], TransformerVectors(bert).layers([words])[0][0])
+
+
+def test_a_difference_of_layers_is_what_the_upper_one_adds(model):
+    source = embedding.of_model(model, [2, (2, 1), (1, 0)])
+    assert source.names == ("layer 0", "layer 2", "layer 1 − 0", "layer 2 − 1")
+    (found,) = source.embed([("the", "bank")])
+    (layers_LTD,) = model.layers([["the", "bank"]])
+    np.testing.assert_array_equal(found[:, 1], layers_LTD[2])
+    np.testing.assert_array_equal(found[:, 3], layers_LTD[2] - layers_LTD[1])
+    with pytest.raises(ConfigError, match="layer: 5 is not one of 0, 1, 2"):
+        embedding.of_model(model, [(5, 1)])
