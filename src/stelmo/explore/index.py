@@ -32,9 +32,7 @@ Array = NDArray[Any]
 Ids = NDArray[np.int64]
 Columns = Sequence[tuple[str, Sequence[str]]]  # names of columns, each with the values of a sentence's tokens
 
-BLOCK_BYTES = (
-    100_000_000  # layers of a block, which is saved at once: of many sentences, more have the same length
-)
+BLOCK_BYTES = 100_000_000  # layers of a block, which is saved at once: of many sentences, more have the same length
 HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # they change the last bits at most
 BUNDLED_TEXT = Path(__file__).parents[1] / "bundled" / "uses" / "sentences.tok.xz"
 BUNDLED_CREDIT = "sentences of the English Wikipedia (CC BY-SA 3.0)"
