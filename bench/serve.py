@@ -159,6 +159,7 @@ def attack(port: int, kind: str) -> tuple[list[float], Counter[str]]:
 
 def main(name: str | None = None, requests: str = "40") -> None:
     model = stelmo.load(name)
+    print(f"{requests} requests of each client, median of {ROUNDS} rounds; scaling: against 1 client")
     print("| clients | service | requests/s | p50 | p99 | ratio | scaling |\n|---|---|---|---|---|---|---|")
     with ProcessPoolExecutor(1, get_context("spawn")) as other:
         single: dict[str, float] = {}

@@ -1,12 +1,27 @@
 """The page as one file without a server, and as a cell of a notebook."""
 
 import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import tiny
 from browser.corpus import BANKS, MARKUP, SENTENCES
 
+import stelmo
 from stelmo.explore import index, standalone
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "explorer.md"
+# In a process of its own: playwright's event loop runs in this one.
+EXECUTE = """
+import sys, nbclient, nbformat
+notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(sys.argv[1])])
+nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+nbformat.write(notebook, sys.argv[2])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +112,22 @@ def test_a_notebook_shows_the_same_map_in_a_cell(tab, expect):
     cell.locator(".groups .line").first.click()
     expect(cell.get_by_label("Chosen use")).to_be_visible()
     expect(tab.locator("h1").first).to_have_text("A notebook")
+
+
+@pytest.mark.long
+def test_jupyter_shows_the_documented_cell(tab, expect, tmp_path):
+    pytest.importorskip("nbclient", reason="nbclient is not installed: pip install 'stelmo[dev]'")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed: pip install 'stelmo[dev]'")
+    (cell,) = (code for code in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.S) if "show(" in code)
+    notebook = tmp_path / "bank.ipynb"
+    environment = os.environ | {"PYTHONPATH": str(Path(stelmo.__file__).parents[1])}
+    subprocess.run([sys.executable, "-c", EXECUTE, cell, notebook], env=environment, check=True)
+    (output,) = json.loads(notebook.read_text())["cells"][0]["outputs"]
+    tab.set_content("".join(output["data"]["text/html"]))
+    shown = tab.frame_locator("iframe")
+    expect(shown.locator("h1")).to_have_text("The meanings of bank")
+    expect(shown.locator(".dot")).to_have_count(3)
+    assert all(dot.bounding_box()["width"] > 0 for dot in shown.locator(".dot").all())
 
 
 def test_axe_finds_nothing_serious_in_a_saved_page(tab, saved, expect, serious):

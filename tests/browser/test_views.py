@@ -261,6 +261,9 @@ def test_cells_have_figures_on_a_phone(page):
     figures = page.locator(".cells text").all_text_contents()
     assert all(float(figure) <= 1 for figure in figures)
     assert len(figures) == 8 * 9
+    assert page.evaluate("(box => box.scrollWidth <= box.clientWidth)(document.querySelector('.heat'))")
+    widest = "Math.max(...[...document.querySelectorAll('.cells text')].map(one => one.getBBox().width))"
+    assert page.evaluate(widest) <= page.locator(".cells rect").first.bounding_box()["width"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -116,7 +116,3 @@ def _credit(folder: Path | None) -> str:
     from stelmo.explore import index
 
     return "" if folder is not None else index.BUNDLED_CREDIT
-
-
-def _print_address(address: str) -> None:
-    typer.echo(f"{address}   (stop with Ctrl-C)")

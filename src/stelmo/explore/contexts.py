@@ -47,16 +47,19 @@ class Contexts:
     def vectors(self, uses: Sequence[Use]) -> Vectors:
         """(N, P), of length 1; zeros for a use without a known word around it."""
         found_NP = np.zeros((len(uses), self._units_VP.shape[1]), np.float32)
+        known = self._known({token for use in uses for token in use.tokens})
         for use, found_P in zip(uses, found_NP, strict=True):
             own = use.word.lower()
-            words = [token for token in use.tokens if is_word(token) and token.lower() != own]
-            ids = np.array([self._words.id(word) for word in map(self._spelling, words) if word], np.int64)
+            found = [known[token] for token in use.tokens if token in known and token.lower() != own]
+            ids = np.array(found, np.int64)
             found_P += (ids / (ids + HALF)) @ self._units_VP[ids]
         return units(found_NP)
 
-    def _spelling(self, token: str) -> str | None:
-        """The token as the vocabulary has it, in lower case if need be; None for an unknown word."""
-        return next((word for word in (token, token.lower()) if word in self._words), None)
+    def _known(self, tokens: Iterable[str]) -> dict[str, int]:
+        """The words among the tokens that the vocabulary has, if need be in lower case, with their numbers."""
+        words = [token for token in tokens if is_word(token)]
+        spellings = {word: word if word in self._words else word.lower() for word in words}
+        return {word: self._words.id(spelling) for word, spelling in spellings.items() if spelling in self._words}
 
 
 def of_model(model: Model) -> Contexts | None:

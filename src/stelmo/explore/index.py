@@ -32,7 +32,7 @@ Array = NDArray[Any]
 Ids = NDArray[np.int64]
 Columns = Sequence[tuple[str, Sequence[str]]]  # names of columns, each with the values of a sentence's tokens
 
-BLOCK_TOKENS = 8192  # finished work is saved after each block
+BLOCK_BYTES = 100_000_000  # layers of a block, which is saved at once: of many sentences, more have the same length
 HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # they change the last bits at most
 BUNDLED_TEXT = Path(__file__).parents[1] / "bundled" / "uses" / "sentences.tok.xz"
 BUNDLED_CREDIT = "sentences of the English Wikipedia (CC BY-SA 3.0)"
@@ -162,7 +162,7 @@ def build(
     *,
     words: Collection[str] | None = None,
     per_word: int | None = None,
-    block_tokens: int = BLOCK_TOKENS,
+    block_tokens: int | None = None,
     advance: Advance = lambda tokens: None,
 ) -> Index:
     """Index the words of the sentences: uses that the folder lacks are computed and added.
@@ -177,7 +177,7 @@ def build(
     _refuse_carry(model.settings.state)
     is_new = not path.exists()
     try:
-        return _build(model, sentences, path, words, per_word, block_tokens, advance)
+        return _build(model, sentences, path, words, per_word, block_tokens or _block_tokens(model), advance)
     except BaseException:
         if is_new and store.exists(path) and not len(UseFolder(path).there_N):
             store.discard(path)
@@ -208,6 +208,12 @@ def _build(
     found = open(path)
     suggestions.keep(found, model)
     return found
+
+
+def _block_tokens(model: Model) -> int:
+    """How many tokens have BLOCK_BYTES of layers; fewer if the model was loaded with less memory."""
+    tokens = max(1, BLOCK_BYTES // (4 * model.config.depth * model.config.width))
+    return tokens if model.settings.memory is None else min(tokens, model.plan.block_tokens)
 
 
 def discard(folder: str | Path) -> None:

@@ -30,6 +30,7 @@ JSON, NPY, ARROW = "application/json", "application/x-npy", "application/vnd.apa
 LENGTHS = "Stelmo-Lengths"
 _QUALITY = re.compile(r"\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*", re.IGNORECASE)
 MEDIA_TYPE = "application/problem+json"
+TOGETHER = 10_000  # values of a list that are written as JSON at once
 LONGEST_WAIT = 60  # seconds that Retry-After asks for at most
 DESCRIPTIONS = {
     400: "the body is not JSON in UTF-8",
@@ -75,6 +76,16 @@ def vectors_answer(sentences: Sentences, vectors: Sequence[Array], width: int, k
     whole = np.concatenate(vectors, axis=-2) if vectors else np.zeros((0, width), np.float32)
     content = _arrow(sentences, whole) if kind == ARROW else _npy(whole)
     return Response(content, media_type=kind, headers=lengths)
+
+
+def rows(found: Sequence[Any] | Array) -> str:
+    """A list, or a list of lists, as JSON. It is written in pieces: meanwhile other threads can run."""
+    if len(found) and isinstance(found[0], list | np.ndarray):
+        return f"[{','.join(map(rows, found))}]"
+    plain = found.tolist() if isinstance(found, np.ndarray) else found
+    pieces = (plain[start : start + TOGETHER] for start in range(0, len(plain), TOGETHER))
+    shown = (json.dumps(piece, ensure_ascii=False, separators=(",", ":"))[1:-1] for piece in pieces)
+    return f"[{','.join(shown)}]"
 
 
 def numbers(array: Array) -> str:

@@ -42,7 +42,9 @@ LayerOrAll = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string", "enum": ["mean", "top", "all"]}, LAYER_SCHEMA["anyOf"][1]]}),
 ]
 Number = Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)]
-Tokens = Annotated[list[Text], Field(min_length=1)]
+# Lists are validated up to the first mistake: a million of them would hold the event loop for seconds.
+Words = Annotated[list[Text], Field(fail_fast=True)]
+Tokens = Annotated[Words, Field(min_length=1)]
 Position = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
 UseId = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
@@ -106,7 +108,7 @@ class TokenizeAnswer(Body):
 
 class EmbedRequest(Body):
     model_config = example({"sentences": [BANK, LOAN], "layer": "top"}, {"text": "Stocks fell.", "layer": "all"})
-    sentences: list[list[Text]] | None = None
+    sentences: Annotated[list[Words], Field(fail_fast=True)] | None = None
     text: Text | None = Field(None, description="raw text instead of sentences; it is tokenised by the server")
     layer: LayerOrAll = "mean"
 
@@ -331,8 +333,11 @@ class MapAnswer(Body):
 
 class SubstitutesRequest(Body):
     model_config = example({"groups": [[0, 1], [2]], "k": 3})
-    groups: list[Annotated[list[UseId], Field(min_length=1)]] = Field(
-        min_length=1, max_length=20, description="ids of uses in each group, as in the answer of /v1/map"
+    groups: list[Annotated[list[UseId], Field(min_length=1, fail_fast=True)]] = Field(
+        min_length=1,
+        max_length=20,
+        fail_fast=True,
+        description="ids of uses in each group, as in the answer of /v1/map",
     )
     k: Count = 3
 

@@ -120,7 +120,7 @@ class Context:
     async def tokenize(self, texts: Sequence[str], most: int | None = None) -> list[list[list[str]]]:
         """The sentences of each text. More than `most` tokens in all are refused as soon as they are found.
 
-        Tokenising happens sentence by sentence in a thread, which stops when the request has timed out.
+        Tokenising happens in a thread, which stops when the request has timed out.
         """
         abandoned = threading.Event()
         try:
@@ -131,15 +131,15 @@ class Context:
     def check(self, sentences: Sequence[Sequence[str]]) -> None:
         """Refuse what exceeds a limit."""
         most = self.settings
-        _within("sentences", len(sentences), most.sentences)
-        _within("tokens in a sentence", max(map(len, sentences), default=0), most.sentence_tokens)
-        _within("tokens", sum(map(len, sentences)), most.tokens)
+        within("sentences", len(sentences), most.sentences)
+        within("tokens in a sentence", max(map(len, sentences), default=0), most.sentence_tokens)
+        within("tokens", sum(map(len, sentences)), most.tokens)
         longest = max((len(token) for sentence in sentences for token in sentence), default=0)
-        _within("characters in a token", longest, most.token_characters)
+        within("characters in a token", longest, most.token_characters)
 
     def count(self, wanted: int) -> int:
         """A number of results, within the limit."""
-        _within("answers", wanted, self.settings.answers)
+        within("answers", wanted, self.settings.answers)
         return wanted
 
     def layer(self, asked: str | int, *more: str) -> Layer:
@@ -159,16 +159,18 @@ def _tokenize(texts: Sequence[str], most: int | None, abandoned: threading.Event
     count = 0
     for sentences, raw in zip(found, texts, strict=True):
         for start, end in text.split(raw):
-            if abandoned.is_set():
-                return found
-            sentences.append([token.text for token in tokens.tokenize(raw[start:end])])
-            count += len(sentences[-1])
-            if most is not None and count > most:
-                raise DataError(f"more than {most:,} tokens; this server accepts at most {most:,}")
+            sentences.append([])
+            for token in tokens.scan(raw[start:end]):
+                if abandoned.is_set():
+                    return found
+                sentences[-1].append(token.text)
+                count += 1
+                if most is not None and count > most:
+                    raise DataError(f"more than {most:,} tokens; this server accepts at most {most:,}")
     return found
 
 
-def _within(what: str, found: int, most: int) -> None:
+def within(what: str, found: int, most: int) -> None:
     if found > most:
         raise DataError(f"{found:,} {what}; this server accepts at most {most:,}")
 

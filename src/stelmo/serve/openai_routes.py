@@ -17,7 +17,7 @@ from stelmo.errors import DataError
 from stelmo.explore import mixing
 from stelmo.serve import answers
 from stelmo.serve.bodies import Body, Count, Text, encodable, example
-from stelmo.serve.context import Array, Context, Here, mixed
+from stelmo.serve.context import Array, Context, Here, mixed, within
 
 router = APIRouter(responses=answers.PROBLEMS)
 
@@ -40,12 +40,12 @@ def _texts(value: Any) -> list[str | list[str]]:
     if not isinstance(texts, list) or not texts:
         raise ValueError("expected a text or a list of texts")
     flat = [part for text in texts for part in (text if isinstance(text, list) else [text])]
-    if any(isinstance(part, int) for part in flat):
+    kinds = set(map(type, flat))
+    if kinds & {int, bool}:
         raise ValueError("contains token ids, which belong to another tokenizer; expected texts, or lists of words")
-    if not all(isinstance(part, str) for part in flat):
+    if kinds - {str}:
         raise ValueError("expected a text, a list of texts, or lists of words")
-    for part in flat:
-        encodable(part)
+    encodable("".join(flat))
     return texts
 
 
@@ -143,6 +143,7 @@ def _check_width(here: Context, dimensions: int | None) -> None:
 
 async def _vectors(here: Context, texts: str | Sequence[str | list[str]], cut: str | None = None) -> tuple[Array, int]:
     """(N, D), a vector per text, and the number of tokens in all of them."""
+    within("texts", len(texts), here.settings.sentences)
     tokenised = iter(await here.tokenize([text for text in texts if isinstance(text, str)], here.settings.tokens))
     sentences: list[list[str]] = []
     ends = []

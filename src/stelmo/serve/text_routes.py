@@ -30,8 +30,8 @@ BINARY: dict[int | str, dict[str, Any]] = {
 async def tokenize(here: Here, body: bodies.TokenizeRequest) -> Response:
     """Raw text → sentences of tokens."""
     (found,) = await here.tokenize([body.text])
-    made = await here.in_thread(bodies.TokenizeAnswer(sentences=found).model_dump_json)
-    return Response(made, media_type=answers.JSON)
+    made = await here.in_thread(answers.rows, found)
+    return Response(f'{{"sentences":{made}}}', media_type=answers.JSON)
 
 
 @router.post("/embed", responses=BINARY, response_class=Response)
@@ -60,14 +60,13 @@ async def similarity(here: Here, body: bodies.SimilarityRequest) -> Response:
     first_LTD, second_LSD = await here.layers([body.first, body.second])
 
     def answer() -> Response:
-        words = {"first": body.first, "second": body.second}
+        words = f'"first":{answers.rows(body.first)},"second":{answers.rows(body.second)}'
         if body.layers == "each":
-            each = [cosines(*pair).tolist() for pair in zip(first_LTD, second_LSD, strict=True)]
-            made = bodies.SimilarityAnswer(**words, layers=each)
+            each = (answers.rows(cosines(*pair)) for pair in zip(first_LTD, second_LSD, strict=True))
+            found = f'"similarity":null,"layers":[{",".join(each)}]'
         else:
-            found = cosines(mixed(first_LTD, mix), mixed(second_LSD, mix)).tolist()
-            made = bodies.SimilarityAnswer(**words, similarity=found)
-        return Response(made.model_dump_json(), media_type=answers.JSON)
+            found = f'"similarity":{answers.rows(cosines(mixed(first_LTD, mix), mixed(second_LSD, mix)))},"layers":null'
+        return Response(f"{{{words},{found}}}", media_type=answers.JSON)
 
     return await here.in_thread(answer)
 

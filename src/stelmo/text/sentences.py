@@ -55,6 +55,7 @@ def _cuts(text: str, language: str) -> list[int]:
 # For each open quotation mark, and in some languages for each full stop, sentencex reads on to the end of its text:
 # quadratic time. A limit on these marks makes it linear; ordinary paragraphs of 80,000 characters stay below it.
 _MOST_MARKS = 2048
+_MOST_WORK = _MOST_MARKS * 100_000  # marks times characters of a piece: sentencex holds the interpreter all the while
 _MARK = regex.compile(r"[\p{Quotation_Mark}\p{Sentence_Terminal}`]")
 
 
@@ -66,8 +67,10 @@ def _boundaries(paragraph: str, language: str) -> list[int]:
     found: list[int] = []
     start = 0
     while True:
-        beyond = bisect_left(marks, start) + _MOST_MARKS
+        first = bisect_left(marks, start)
+        beyond = first + _MOST_MARKS
         end = marks[beyond] if beyond < len(marks) else len(paragraph)
+        end = min(end, start + _MOST_WORK // max(1, min(beyond, len(marks)) - first))
         begins = [start + begin for begin in _piece_boundaries(paragraph[start:end], language)]
         if end == len(paragraph):
             return found + begins

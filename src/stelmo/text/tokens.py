@@ -5,6 +5,7 @@ All rules are parts of one alternation, tried in order at each position; the las
 lost. Every rule takes linear time: what it scans before it fails is bounded, or is never scanned again.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -29,10 +30,15 @@ def tokenize(text: str, language: str = "en", contractions: str = "ptb") -> list
     `contractions` concerns English: "ptb" gives do n't; "moses" gives don 't, as in the 1 Billion Word text.
     A language without rules of its own gets the general ones.
     """
+    return list(scan(text, language, contractions))
+
+
+def scan(text: str, language: str = "en", contractions: str = "ptb") -> Iterator[Token]:
+    """The tokens of `tokenize`, one at a time."""
     if contractions not in CONTRACTIONS:
         raise ConfigError(f"contractions {contractions!r}: expected one of {', '.join(CONTRACTIONS)}")
     pattern = _pattern(_primary(language), contractions)
-    return [Token(match.group(), *match.span()) for match in pattern.finditer(text)]
+    return (Token(match.group(), *match.span()) for match in pattern.finditer(text))
 
 
 def _primary(language: str) -> str:

@@ -247,6 +247,14 @@ def test_progress_is_told_every_token(tmp_path):
     assert len(told) > 2
 
 
+def test_a_block_has_100_mb_of_layers_and_less_if_the_model_was_given_less_memory(monkeypatch):
+    assert index._block_tokens(MODEL) * 4 * MODEL.config.depth * MODEL.config.width == pytest.approx(1e8, rel=1e-3)
+    small = tiny.model(memory=360)
+    assert index._block_tokens(small) == small.plan.block_tokens < index._block_tokens(MODEL)
+    monkeypatch.setattr(index, "BLOCK_BYTES", 1)
+    assert index._block_tokens(MODEL) == 1
+
+
 # Refused
 
 

@@ -118,6 +118,13 @@ def expected_cosines(first_TD, second_SD):
     return pytest.approx(np.array([[cosine(a, b) for b in second_SD] for a in first_TD]), abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    "found", [[], [[]], [["a", 'é"<\n']], [["x"] * 25_001, [], ["y"]], ["a", "b"], [[[0.5, 1.0]], []]]
+)
+def test_json_written_in_pieces_is_the_same(found):
+    assert answers.rows(found) == json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 def test_similarity_is_the_cosine_of_every_word_pair(client, layer):
     found = compared(client, layer=layer)

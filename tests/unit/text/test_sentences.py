@@ -124,6 +124,24 @@ def test_the_splitter_is_never_given_more_marks_than_it_can_bear(unit, size, mon
     text = (unit * size)[:size]
     spans = split(text)
     assert sum(work) <= 3 * module._MOST_MARKS * size
+    assert max(work) <= module._MOST_WORK
+    assert "".join(text[a:b] for a, b in spans).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize("unit", ["word ", "word. ", "x"])
+def test_many_marks_and_much_text_come_to_the_splitter_in_pieces(unit, monkeypatch):
+    """So that it never holds the interpreter for long."""
+    work, original = [], module._piece_boundaries
+
+    def counted(piece, language):
+        work.append(len(module._MARK.findall(piece)) * len(piece))
+        return original(piece, language)
+
+    monkeypatch.setattr(module, "_piece_boundaries", counted)
+    text = "“" * 2000 + (unit * 300_000)[:300_000]
+    spans = split(text)
+    assert len(work) > 1
+    assert max(work) <= module._MOST_WORK
     assert "".join(text[a:b] for a, b in spans).replace(" ", "") == text.replace(" ", "")
 
 

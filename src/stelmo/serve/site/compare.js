@@ -82,7 +82,7 @@ function shortened(lengths) {
 }
 
 function reading(shown, layer, r, c) {
-  if (!shown || r < 0) return ["Point at a square to see its value."];
+  if (!shown || r < 0) return ["Point at a square or tap it to see its pair of words."];
   return [el("bdi", {}, shown.first[r]), " and ", el("bdi", {}, shown.second[c]), ` on layer ${layer}: `,
     el("b", {}, two(shown.layers[layer][r][c]))];
 }

@@ -8,7 +8,7 @@ import { status } from "./status.js";
 
 export const title = "Guess";
 
-const EXAMPLE = { text: "He was born in the city of London.", word: "1" };
+const EXAMPLE = { text: "He was born in the city of London.", word: "5" };
 const COUNT = 10;
 const WAYS = [
   ["forward", "Reading forward", "sees only the words before it"],

@@ -3,7 +3,8 @@
 import { el, motion } from "./dom.js";
 
 const LARGEST = 64;      // pixels of a cell
-const SMALLEST = 36;     // room for a figure; a wider matrix is scrolled sideways
+const SMALLEST = 29;     // room for a figure without its leading zero; a wider matrix is scrolled sideways
+const ROOMY = 36;        // room for a whole figure
 const LETTER = 8.6;      // pixels of a letter, about
 const ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
@@ -31,8 +32,10 @@ export function heatmap(onread) {
     const { first, second, similarity } = shown;
     const left = longest(first) * LETTER + 16;
     const top = longest(second) * LETTER * 0.72 + 26;
-    const size = Math.max(SMALLEST, Math.min(LARGEST, (node.clientWidth - left - 30) / second.length));
-    const [width, height] = [left + size * second.length + 30, top + size * first.length + 4];
+    const right = Math.max(4, Math.min(30, second.at(-1).length * LETTER * 0.72 - SMALLEST / 2 + 8));   // of the last word, which is slanted
+    const room = node.clientWidth - 5;   // less the padding
+    const size = Math.max(SMALLEST, Math.min(LARGEST, (room - left - right) / second.length));
+    const [width, height] = [left + size * second.length + right, top + size * first.length + 4];
     svg.attr("width", width).attr("height", height).attr("viewBox", `0 0 ${width} ${height}`);
     const shade = shades(similarity);
     const pairs = d3.cross(d3.range(first.length), d3.range(second.length)).map(([r, c]) => ({ r, c, value: similarity[r][c] }));
@@ -46,7 +49,7 @@ export function heatmap(onread) {
     const rect = cell.select("rect").attr("width", size - 2).attr("height", size - 2).attr("rx", 3);
     (glide ? rect.transition().duration(350) : rect.interrupt()).attr("fill-opacity", ({ value }) => shade(value).toFixed(3));
     cell.select("text").attr("x", size / 2 - 1).attr("y", size / 2 - 1)
-      .text(({ value }) => two(value));
+      .text(({ value }) => (size < ROOMY ? two(value).replace("0.", ".") : two(value)));
     rowNames.selectAll("text").data(first).join("text").attr("x", left - 10).attr("y", (_, r) => top + r * size + size / 2).attr("dy", "0.35em").text((w) => w);
     columnNames.selectAll("text").data(second).join("text")
       .attr("transform", (_, c) => `translate(${left + c * size + size / 2},${top - 8}) rotate(-45)`).text((w) => w);
