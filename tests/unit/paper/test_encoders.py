@@ -143,6 +143,7 @@ def test_what_was_not_run_says_so(setup):
     assert not (setup.to / encoders.PICTURE).exists()
 
 
+@pytest.mark.pictures
 def test_the_report_has_costs_scores_by_layer_and_the_picture(setup):
     finish(setup)
     text = report.write(setup).read_text()
