@@ -1,6 +1,7 @@
 """The levels of the packages: imports point down only; and rules for single packages."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ def package_of(path: Path) -> str:
     return path.relative_to(SOURCE).with_suffix("").parts[0]
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """The modules a file names, wherever in it."""
     found: set[str] = set()

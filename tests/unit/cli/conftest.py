@@ -1,4 +1,4 @@
-"""A command in a folder with a tiny model; files that need more define their own `call`."""
+"""A command in a folder with a tiny model, or the model alone; files that need more define their own `call`."""
 
 from functools import partial
 
@@ -8,7 +8,11 @@ import tiny
 
 
 @pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
+def model(tmp_path):
+    return tiny.folder(tmp_path / "model")
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path, model):
     monkeypatch.chdir(tmp_path)
-    tiny.folder(tmp_path / "model")
     return partial(commands.run, monkeypatch, capsys)

@@ -303,11 +303,6 @@ def test_what_is_wrong_is_said_in_one_sentence_and_nothing_is_left(prepare, argu
 
 
 @pytest.fixture
-def model(tmp_path):
-    return tiny.folder(tmp_path / "tiny")
-
-
-@pytest.fixture
 def corpus(tmp_path):
     path = tmp_path / "corpus.tok"
     path.write_text("the bank .\n\na river\n" * 4)
@@ -351,7 +346,7 @@ def test_what_cannot_be_spread_is_refused_in_one_line(options, said, stelmo, mod
     assert done.code == 2
     assert said in done.err
     assert done.err.count("\n") == 1
-    assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ from stelmo.lm import probabilities as lm
 
 
 @pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
+def call(monkeypatch, capsys, tmp_path, model):
     monkeypatch.chdir(tmp_path)
-    tiny.folder(tmp_path / "model")
     models.write(tiny.saved(read_softmax=None), tmp_path / "headless")
     return partial(commands.run, monkeypatch, capsys, "guess")
 

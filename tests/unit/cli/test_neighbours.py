@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import tiny
 from commands import run
 
 from stelmo.embed.load import load
@@ -11,11 +10,6 @@ from stelmo.explore import index, mixing, search
 
 CORPUS = [["the", "river", "bank", "."], ["a", "bank", "."], ["the", "Bank"], ["über", "the", "river"]]
 SENTENCE = "the bank ."
-
-
-@pytest.fixture
-def model(tmp_path):
-    return tiny.folder(tmp_path / "model")
 
 
 @pytest.fixture

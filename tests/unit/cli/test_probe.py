@@ -52,10 +52,9 @@ WRITERS = {"wsd": write_wsd, "pos": write_pos, "wic": write_wic, "coarse": coars
 
 
 @pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
+def call(monkeypatch, capsys, tmp_path, model):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(pos, "MIN_STEPS", 1)  # how well it learns is a question for test_pos.py
-    tiny.folder(tmp_path / "model")
     for name, write in WRITERS.items():
         (tmp_path / name).mkdir()
         write(tmp_path / name)

@@ -16,13 +16,6 @@ SENTENCES = [["今", "天", "天氣", "真", "好"], ["潮水"], [], ["退", "�
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model")
-    oracle.write(path, OPTIONS, ARRAYS)
-    return path
-
-
-@pytest.fixture(scope="module")
 def embedder(folder):
     return Embedder(folder, batch_size=2, precision="float64")
 

@@ -24,11 +24,6 @@ def written(folder, **options):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return written(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture(scope="module")
 def elmo(folder):
     return ElmoModule(folder, precision="float64")
 

@@ -104,7 +104,9 @@ def test_who_allows_one_thread_gets_no_other(threads, expected, monkeypatch):
     assert len(set(started) - {threading.get_ident()}) == expected
 
 
-@pytest.mark.parametrize(("size", "precision"), [("small", "float64"), ("full", "float32")])
+@pytest.mark.parametrize(
+    ("size", "precision"), [("small", "float64"), pytest.param("full", "float32", marks=pytest.mark.long)]
+)
 def test_the_published_sizes_are_the_reference_too(size, precision):
     model = speed.random_model(size, precision)
     sentences = [["The", "bank", "of", "the", "river"], ["naïve", "."], ["Hello"]]

@@ -20,16 +20,19 @@ from stelmo.errors import ConfigError, DataError, ModelError
 # transformers warns of names of its own that it is to give up.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-transformers = pytest.importorskip(
-    "transformers", reason="transformers is not installed; pip install 'stelmo[huggingface]'"
-)
-from huggingface_hub import HfApi  # noqa: E402
-from transformers import AutoConfig, AutoModel  # noqa: E402
-
-from stelmo.integrations.huggingface import StelmoConfig, StelmoModel, StelmoTokenizer  # noqa: E402
-
 DOCS = Path(__file__).parents[3] / "docs" / "integrations" / "huggingface.md"
 SENTENCES = [["the", "bank"], [], ["über", "日本", "x" * 80, "<S>", "."], ["a"]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _libraries():
+    """Not imported above, because that takes seconds, and every process of the tests collects this file."""
+    pytest.importorskip("transformers", reason="transformers is not installed; pip install 'stelmo[huggingface]'")
+    global AutoConfig, AutoModel, HfApi, StelmoConfig, StelmoModel, StelmoTokenizer
+    from huggingface_hub import HfApi
+    from transformers import AutoConfig, AutoModel
+
+    from stelmo.integrations.huggingface import StelmoConfig, StelmoModel, StelmoTokenizer
 
 
 @pytest.fixture(scope="module")

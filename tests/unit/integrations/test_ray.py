@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tiny
 
 import stelmo
 from stelmo.errors import ConfigError, DataError, ModelError
@@ -41,23 +40,18 @@ def ray():
         yield found
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return tiny.folder(tmp_path_factory.mktemp("model") / "tiny")
-
-
 def rows(path):
     return pq.read_table(path).to_pylist()
 
 
-def test_a_killed_worker_and_finished_blocks_change_nothing(ray, model, tmp_path, monkeypatch):
+def test_a_killed_worker_and_finished_blocks_change_nothing(ray, folder, tmp_path, monkeypatch):
     output, death = tmp_path / "v.parquet", tmp_path / "died"
-    local = stelmo.load(model, threads=1)
+    local = stelmo.load(folder, threads=1)
     about = blocks.run_settings(local, SMALL_BLOCKS)
-    folder = blocks.working_folder(output, about, overwrite=False)
-    shared_folder.fill(folder, blocks.cut(local, SENTENCES, SMALL_BLOCKS))
-    shared_folder.Worker(folder, local, SMALL_BLOCKS, about).compute(0)
-    finished = (folder / "000000.parquet").stat().st_mtime_ns
+    work = blocks.working_folder(output, about, overwrite=False)
+    shared_folder.fill(work, blocks.cut(local, SENTENCES, SMALL_BLOCKS))
+    shared_folder.Worker(work, local, SMALL_BLOCKS, about).compute(0)
+    finished = (work / "000000.parquet").stat().st_mtime_ns
 
     original = on_ray._worker
 
@@ -79,7 +73,7 @@ def test_a_killed_worker_and_finished_blocks_change_nothing(ray, model, tmp_path
     monkeypatch.setattr(on_ray, "_worker", mortal)
     told = []
     count = on_ray.embed_sentences(
-        SENTENCES, output, model=model, workers=2, advance=told.append, block_tokens=SMALL_BLOCKS.block_tokens
+        SENTENCES, output, model=folder, workers=2, advance=told.append, block_tokens=SMALL_BLOCKS.block_tokens
     )
     assert death.exists()
     assert count == len(SENTENCES)
@@ -89,10 +83,12 @@ def test_a_killed_worker_and_finished_blocks_change_nothing(ray, model, tmp_path
     assert rows(output) == rows(tmp_path / "whole.parquet")
 
 
-def test_the_documented_snippet_keeps_order_and_documents_without_tokens_are_no_harm(ray, model, tmp_path, monkeypatch):
+def test_the_documented_snippet_keeps_order_and_documents_without_tokens_are_no_harm(
+    ray, folder, tmp_path, monkeypatch
+):
     texts = ["We sat. The bank closed.", "", " ", "One more."] * 5
     pq.write_table(pa.table({"id": range(len(texts)), "body": texts}), tmp_path / "documents.parquet")
-    shutil.copytree(model, tmp_path / "my-model")
+    shutil.copytree(folder, tmp_path / "my-model")
     (snippet,) = re.findall(r"^```python\n(.*?)^```$", DOCS.read_text(), re.DOTALL | re.MULTILINE)
     names: dict[str, Any] = {}
     exec(snippet.replace("/data/", f"{tmp_path}/"), names)
@@ -101,7 +97,7 @@ def test_the_documented_snippet_keeps_order_and_documents_without_tokens_are_no_
     assert [(row["index"], row["line"], row["tokens"]) for row in found] == [
         (index, line, tokens) for index, (line, tokens) in enumerate(split)
     ]
-    expected = stelmo.load(model).embed([tokens for _, tokens in split], layer="top")
+    expected = stelmo.load(folder).embed([tokens for _, tokens in split], layer="top")
     for row, array in zip(found, expected, strict=True):
         np.testing.assert_allclose(row["vectors"], array, atol=1e-5)
     assert names["vectors"].count() == len(split)
@@ -116,9 +112,9 @@ def test_the_documented_snippet_keeps_order_and_documents_without_tokens_are_no_
         ([{"text": "fine"}, {"text": None}], None, "row 2, column text: no value"),
     ],
 )
-def test_a_column_that_is_absent_or_not_text_is_named_before_any_work(ray, rows, column, said, model, tmp_path):
+def test_a_column_that_is_absent_or_not_text_is_named_before_any_work(ray, rows, column, said, folder, tmp_path):
     with pytest.raises(DataError, match=re.escape(said)):
-        on_ray.embed(ray.data.from_items(rows), tmp_path / "v.parquet", model=model, column=column)
+        on_ray.embed(ray.data.from_items(rows), tmp_path / "v.parquet", model=folder, column=column)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -142,10 +138,10 @@ def test_an_address_that_cannot_be_is_refused(address):
         on_ray._refuse_silent(address)
 
 
-def test_without_ray_the_extra_is_named(monkeypatch, model, tmp_path):
+def test_without_ray_the_extra_is_named(monkeypatch, folder, tmp_path):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"pip install 'stelmo\[ray\]'"):
-        on_ray.embed_sentences(SENTENCES, tmp_path / "v.parquet", model=model)
+        on_ray.embed_sentences(SENTENCES, tmp_path / "v.parquet", model=folder)
 
 
 def test_a_users_mistake_in_a_worker_comes_home_as_what_it_is():
@@ -157,19 +153,19 @@ def test_a_users_mistake_in_a_worker_comes_home_as_what_it_is():
         on_ray._done(json.loads(answer))
 
 
-def test_carry_cannot_be_spread(model, tmp_path):
+def test_carry_cannot_be_spread(folder, tmp_path):
     pytest.importorskip("ray", reason="Ray is not installed; pip install 'stelmo[ray]'")
     with pytest.raises(ConfigError, match="carry"):
-        on_ray.embed_sentences(SENTENCES, tmp_path / "v.parquet", model=model, state="carry")
+        on_ray.embed_sentences(SENTENCES, tmp_path / "v.parquet", model=folder, state="carry")
 
 
-def test_the_command_writes_a_folder_of_the_rows_it_writes_alone(model, tmp_path, monkeypatch, capsys):
+def test_the_command_writes_a_folder_of_the_rows_it_writes_alone(folder, tmp_path, monkeypatch, capsys):
     pytest.importorskip("ray", reason="Ray is not installed; pip install 'stelmo[ray]'")
     monkeypatch.setattr(on_ray, "cluster", lambda address, cores: nullcontext())
     monkeypatch.setattr(on_ray, "_computed", lambda numbers, make, *rest: map(make().compute, numbers))
     text = tmp_path / "c.jsonl"
     text.write_text('{"tokens": ["a", "bank"]}\n{"tokens": []}\n{"text": "We sat. It rained."}\n')
-    options = ["--model", model, "--threads", "1", "--layer", "all"]
+    options = ["--model", folder, "--threads", "1", "--layer", "all"]
     done = commands.run(monkeypatch, capsys, "embed", text, "-o", tmp_path / "v.parquet", "--ray", "local", *options)
     assert (done.code, done.out) == (0, f"{tmp_path / 'v.parquet'}: 4 sentences in 1 Parquet file\n")
     commands.run(monkeypatch, capsys, "embed", text, "-o", tmp_path / "alone.parquet", *options)

@@ -173,6 +173,7 @@ def test_unverified_figures_are_not_printed():
 
 
 @pytest.mark.long
+@pytest.mark.pictures
 def test_three_encoders_are_trained_probed_and_compared(tmp_path, monkeypatch, capsys):
     """Every cell as a command, in this process: a process for each would take longer to start than to work."""
     for name, write in (("wsd", write_wsd), ("pos", write_pos), ("coarse", coarse_folder)):
