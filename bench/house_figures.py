@@ -1,7 +1,7 @@
-"""How finely the source is cut: files, functions, private functions with one caller, imports, frames to the LSTM.
+"""How finely the source is cut: files, functions, private functions with one caller, imports, calls to the LSTM.
 
 python bench/house_figures.py                   this source
-python bench/house_figures.py OTHER/src FRAMES  another checkout; FRAMES no: only what can be read without running it
+python bench/house_figures.py OTHER/src [no]    another checkout; "no": only what can be read without running it
 
 A function's lines are those from `def` to its end, docstring included. A private function or method has one caller if
 its name is used once in its file outside its own body. An import chain counts modules, along imports at module level.
@@ -46,7 +46,7 @@ try:
 except SystemExit:
     pass
 sys.setprofile(None)
-print("FRAMES", len(deepest))
+print("CALLS", len(deepest) - 1)
 """
 
 
@@ -116,12 +116,12 @@ def read_figures(package: Path) -> dict[str, object]:
     }
 
 
-def frames(source: Path, module: str, *arguments: str) -> int:
-    """Functions of stelmo on the stack when `module.lstm` is first called."""
+def calls(source: Path, module: str, *arguments: str) -> int:
+    """How many functions of stelmo call one another, from `main` to the first call of `module.lstm`."""
     environment = {"PYTHONPATH": str(source), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", WALK, module, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    return int(next(line for line in done.stdout.splitlines() if line.startswith("FRAMES")).split()[1])
+    return int(next(line for line in done.stdout.splitlines() if line.startswith("CALLS")).split()[1])
 
 
 def walked_figures(source: Path) -> dict[str, object]:
@@ -135,8 +135,8 @@ def walked_figures(source: Path) -> dict[str, object]:
         sentence = ("embed", "The bank .", "--threads", "1")
         step = ("pretrain", "tiny", "--data", corpus, "--to", run, *settings)
         return {
-            "frames to the LSTM: a sentence": frames(source, "stelmo.ops.fast", *sentence),
-            "frames to the LSTM: a training step": frames(source, "stelmo.ops.trainable", *step),
+            "calls from main to the LSTM: a sentence": calls(source, "stelmo.ops.fast", *sentence),
+            "calls from main to the LSTM: a training step": calls(source, "stelmo.ops.trainable", *step),
         }
 
 
