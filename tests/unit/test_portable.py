@@ -28,8 +28,13 @@ OPTIONAL = {
     "stelmo.integrations.spacy": "spacy",
     **{name: "fastapi" for name in MODULES if name.startswith(("stelmo.serve.", "stelmo.cli.serve"))},
 }
+# First as they are, so that other libraries, which may look for the modules of Unix on Unix, are there; then ours again.
 IMPORT = """
 import importlib, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+for name in [name for name in sys.modules if name.split(".")[0] == "stelmo"]:
+    del sys.modules[name]
 for absent in ("fcntl", "resource", "grp", "pwd", "termios", "tty", "pty"):
     sys.modules[absent] = None  # importing it raises ImportError
 for name in sys.argv[1:]:
