@@ -28,7 +28,7 @@ OPTIONAL = {
     "stelmo.integrations.spacy": "spacy",
     **{name: "fastapi" for name in MODULES if name.startswith(("stelmo.serve.", "stelmo.cli.serve"))},
 }
-# First as they are, so that other libraries, which may look for the modules of Unix on Unix, are there; then ours again.
+# First as they are, so that other libraries, which may need the modules of Unix on Unix, are there; then ours again.
 IMPORT = """
 import importlib, sys
 for name in sys.argv[1:]:
