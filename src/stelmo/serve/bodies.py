@@ -57,6 +57,15 @@ LOAN = ["The", "bank", "gave", "us", "a", "loan", "."]
 class Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_fields(cls, value: Any) -> Any:
+        """One mistake for many unknown fields: tens of thousands would hold the event loop."""
+        known = len(cls.model_fields)
+        if isinstance(value, dict) and len(value) > 2 * known + 10:
+            raise ValueError(f"{len(value):,} fields; expected at most {known}: {', '.join(cls.model_fields)}")
+        return value
+
 
 def example(*examples: dict[str, Any]) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": list(examples)})

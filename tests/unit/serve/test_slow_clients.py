@@ -47,6 +47,7 @@ HOSTILE = {  # bodies of nearly the largest size, whose parsing, checking or ans
     "a large matrix": ("/v1/similarity", {"first": ["a"] * 1000, "second": ["b"] * 1000, "layers": "each"}),
 }
 SECONDS = 0.25  # of processor time until /health answers
+ATTEMPTS = 3  # a body that freezes the server does so each time; a processor with other work is slower now and then
 
 
 @contextmanager
@@ -127,8 +128,14 @@ def test_no_text_freezes_the_server(impatient, text):
 def test_no_body_freezes_the_server(impatient, path, body):
     sent = compact(body)  # before /health is asked: this takes time of the same process
     assert len(sent) <= ServeSettings().body_bytes
-    with healthy(impatient):
-        assert posted(impatient, path, sent) in (200, 422, 503)
+    for attempt in range(ATTEMPTS):
+        try:
+            with healthy(impatient):
+                assert posted(impatient, path, sent) in (200, 422, 503)
+            break
+        except AssertionError:
+            if attempt == ATTEMPTS - 1:
+                raise
 
 
 @pytest.mark.parametrize("text", ["A river. " * 10_000, "river " * 10_000])

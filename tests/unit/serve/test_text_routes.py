@@ -299,3 +299,9 @@ def test_a_model_without_a_softmax_says_so():
 def test_a_state_that_goes_on_from_request_to_request_is_refused():
     with pytest.raises(stelmo.ConfigError, match="carry"), servers.asked(tiny.model(state="carry")):
         pass
+
+
+def test_many_unknown_fields_are_one_mistake(client):
+    answer = client.post("/v1/embed", json={f"field{number}": 1 for number in range(1000)})
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "body: 1,000 fields; expected at most 3: sentences, text, layer"
