@@ -39,8 +39,9 @@ RUN = Packed.run
 
 
 def marker_steps_of_each(
-    engine: Packed, sentences: Sequence[Sequence[str]], start: State
+    engine: Packed, sentences: Sequence[Sequence[str]], start: State, whole: bool = False
 ) -> tuple[list[torch.Tensor], State]:
+    assert not whole  # this script asks for no markers
     layers, _ = RUN(engine, sentences, start.expand(len(sentences)), whole=True)
     return [layers_LTD[:, 1:-1] for layers_LTD in layers], start
 
