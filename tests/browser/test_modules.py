@@ -22,7 +22,7 @@ def page(chromium, address):
 
 @pytest.fixture(scope="module")
 def called(page):
-    """called("align.js", "aligned", …) → what the function returns there."""
+    """called("layout.js", "places", …) → what the function returns there."""
 
     def call(module, function, *arguments):
         script = "([module, name, given]) => import(`/site/${module}`).then(found => found[name](...given))"
@@ -35,10 +35,11 @@ def shown_apart(points):
     return np.linalg.norm(points[:, None] - points[None], axis=-1)
 
 
-def test_a_turned_map_is_that_of_procrustes(called):
+def test_a_turned_map_is_that_of_procrustes(page):
+    turned = "([from, to]) => import('/site/layout.js').then(found => from.map(found.alignment(from, to)))"
     rng = np.random.default_rng(0)
     for points, target in rng.normal(size=(5, 2, 9, 2)):
-        found = np.array(called("align.js", "aligned", points.tolist(), target.tolist()))
+        found = np.array(page.evaluate(turned, [points.tolist(), target.tolist()]))
         middle = points - points.mean(0)
         turn, _ = orthogonal_procrustes(middle, target - target.mean(0))
         np.testing.assert_allclose(found, middle @ turn, atol=1e-9)
@@ -51,6 +52,11 @@ def test_any_cell_survives_the_csv(called):
     text = called("export.js", "csv", rows)
     expected = [{name: str(cell) for name, cell in row.items()} for row in rows]
     assert list(csv.DictReader(io.StringIO(text, newline=""))) == expected
+
+
+def test_rows_of_a_csv_may_have_different_columns(called):
+    text = called("export.js", "csv", [{"a": 1}, {"b": 2}])
+    assert list(csv.DictReader(io.StringIO(text))) == [{"a": "1", "b": ""}, {"a": "", "b": "2"}]
 
 
 @pytest.mark.parametrize("text", ["0", "1", "2", "mean", "0.2,0.5,0.3", "0.125,0,0.875"])

@@ -111,6 +111,7 @@ def test_a_notebook_shows_the_same_map_in_a_cell(tab, expect):
     expect(cell.locator(".trust p").first).to_contain_text("All uses are one point")
     cell.locator(".groups .line").first.click()
     expect(cell.get_by_label("Chosen use")).to_be_visible()
+    expect(cell.get_by_role("button", name="Copy link")).to_have_count(0)  # a cell has no address
     expect(tab.locator("h1").first).to_have_text("A notebook")
 
 
@@ -144,3 +145,9 @@ def test_its_points_can_be_coloured_by_a_column_of_the_data(tab, saved, expect):
     expect(tab.locator(".group h3 bdi")).to_have_text(["water", "money"])
     tab.get_by_label("Colour by").select_option("group")
     expect(tab.locator(".lede")).not_to_contain_text("coloured by")
+
+
+def test_a_projection_that_it_does_not_have_means_pca(tab, saved, expect):
+    tab.goto(f"{saved.as_uri()}#meanings?word=bank&method=tsne")
+    expect(tab.locator(".dot")).to_have_count(BANKS)
+    expect(tab.get_by_role("button", name="Copy link")).to_be_visible()

@@ -1,5 +1,7 @@
 /** A question → the server's answer, or a Refusal with its sentence. Knows no element. */
 
+import { recall } from "./state.js";
+
 export class Refusal extends Error {
   constructor(sentence, status = 0) {
     super(sentence);
@@ -12,8 +14,9 @@ const JOB_PAUSE = 400;    // milliseconds between two polls of a job
 
 async function ask(method, path, body = undefined) {
   for (let attempt = 1; ; attempt++) {
-    const response = await send(method, path, body);
+    const response = await send(method, `v1/${path}`, body);
     const answer = await response.json().catch(() => null);
+    if (response.ok && answer === null) throw new Refusal("The answer of the server is incomplete. Try again.");
     if (response.ok) return answer;
     if (response.status !== 429 || attempt === PATIENCE) throw new Refusal(sentence(response, answer), response.status);
     await pause(1000 * (Number(response.headers.get("Retry-After")) || 1));
@@ -23,10 +26,10 @@ async function ask(method, path, body = undefined) {
 async function send(method, path, body) {
   const headers = { Accept: "application/json" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const token = sessionStorage.getItem("token");
+  const token = recall("sessionStorage", "token");
   if (token) headers.Authorization = `Bearer ${token}`;
   try {
-    return await fetch(`v1/${path}`, { method, headers, body: JSON.stringify(body) });
+    return await fetch(path, { method, headers, body: JSON.stringify(body) });
   } catch {
     throw new Refusal("The server does not answer. Is stelmo still running?");
   }
@@ -40,11 +43,11 @@ function sentence(response, answer) {
 
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
-const once = (call) => { let answer; return () => (answer ??= call().catch((error) => { answer = undefined; throw error; })); };
+let described = null;   // the answer of models: asked once, and again after a failure
 
-export const models = once(() => ask("GET", "models"));
+export const models = () => (described ??= ask("GET", "models").catch((error) => { described = null; throw error; }));
 export const tasks = () => ask("GET", "tasks");
-export const learned = async () => (await fetch("site/learned.json")).json();
+export const learned = async () => (await send("GET", "site/learned.json")).json();
 export const words = (prefix, limit) => ask("GET", `words?${new URLSearchParams({ prefix, limit })}`);
 export const suggested = () => ask("GET", "words/suggested");
 export const known = (words) => ask("GET", `words/known?${new URLSearchParams(words.map((word) => ["word", word]))}`);
@@ -72,7 +75,8 @@ export async function slowMap(question, onprogress, stopped) {
   }
 }
 
-/** One request at a time. While it runs only the newest further one is kept, so dragging never builds a queue. */
+/** One request at a time. While it runs only the newest further one is kept, so dragging never builds a queue.
+    answer(question, stale): stale() tells whether a newer question waits. */
 export function newest(answer) {
   let running = false;
   let waiting = null;

@@ -1,7 +1,7 @@
-/** Clusters → colours, so that a group that stays keeps its colour while the mix moves; uses → clusters by a column of the data. */
+/** Clusters → colours, so that a group keeps its colour while the mix changes; uses → clusters by a column of the data. */
 
 const NO_VALUE = "no value";
-export const COUNT = 8;   // --c0 … --c7 of style.css
+const COUNT = 8;   // --c0 … --c7 of style.css
 
 /** uses with their cluster, and the colour that each use (by id) had before → the colour of each cluster. */
 export function colours(uses, count, before) {

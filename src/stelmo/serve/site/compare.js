@@ -1,28 +1,26 @@
 /** Two sentences → the similarity of every pair of their words, layer by layer. */
 
 import * as api from "./api.js";
-import { choice, el } from "./dom.js";
+import { choice, el, whenTyped } from "./dom.js";
 import { credits, exportBar } from "./export.js";
 import { heatmap, two } from "./heatmap.js";
+import { layerOptions } from "./mixer.js";
 import { status } from "./status.js";
 
 export const title = "Compare";
 
 const EXAMPLE = { a: "The bank raised its interest rate.", b: "They fished from the bank of the river." };
-const TYPING = 400;   // milliseconds of rest before the sentences are compared
+const TYPING = 400;   // milliseconds without typing before the sentences are compared
 const LONGEST = 40;   // words: a larger matrix is not readable
 
 export function view(model, change) {
   let params = {};
   let shown = null;   // the sentences and a matrix per layer
-  let timer;
   const set = (changes, options) => change({ ...params, ...changes }, options);
-  const field = (key, label) => el("input.line", { type: "text", dir: "auto", spellcheck: "false", "aria-label": label, oninput: () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => set({ a: inputs.a.value, b: inputs.b.value }, { step: false }), TYPING);
-  } });
-  const inputs = { a: field("a", "First sentence"), b: field("b", "Second sentence") };
-  const options = d3.range(model.layers).map((l) => [String(l), String(l), `Layer ${l} alone`]);
+  const field = (label) => el("input.line", { type: "text", dir: "auto", spellcheck: "false", "aria-label": label,
+    ...whenTyped(() => set({ a: inputs.a.value, b: inputs.b.value }, { step: false }), TYPING) });
+  const inputs = { a: field("First sentence"), b: field("Second sentence") };
+  const options = layerOptions(model.layers).filter(([value]) => value !== "mean");
   const layer = choice("Layer", options, (value) => set({ layer: value }));
   const says = status();
   const readout = el("p.readout", { "aria-live": "polite" });
@@ -36,9 +34,12 @@ export function view(model, change) {
       "on higher layers the same word with another meaning is less similar."),
     el("div.pair", {}, inputs.a, inputs.b), el("div.controls", {}, layer.node), says.node, body);
 
-  const current = () => Math.min(Number(params.layer ?? model.layers - 1) || 0, model.layers - 1);
+  /** The layer of the address, or the top layer. */
+  const current = () => (options.some(([value]) => value === params.layer) ? Number(params.layer) : model.layers - 1);
 
   const fetch = api.newest(async ({ a, b }) => {
+    const key = JSON.stringify([a, b]);
+    if (shown?.key === key) return draw();
     if (!a.trim() || !b.trim()) {
       body.hidden = true;
       return says.empty("Type two sentences.");
@@ -47,8 +48,7 @@ export function view(model, change) {
     try {
       const words = await Promise.all([a, b].map(async (text) => (await api.tokenize(text)).sentences.flat()));
       const [first, second] = words.map((all) => all.slice(0, LONGEST));
-      shown = { ...(await api.similarity(first, second)), key: JSON.stringify([a, b]), lengths: words.map((all) => all.length) };
-      says.clear();
+      shown = { ...(await api.similarity(first, second)), key, lengths: words.map((all) => all.length) };
       draw();
     } catch (error) {
       body.hidden = true;
@@ -57,6 +57,7 @@ export function view(model, change) {
   });
 
   function draw() {
+    says.clear();
     body.hidden = false;
     cut.textContent = shortened(shown.lengths);
     cut.hidden = !cut.textContent;
@@ -67,14 +68,13 @@ export function view(model, change) {
     params = { ...EXAMPLE, ...next };
     for (const key of ["a", "b"]) if (document.activeElement !== inputs[key]) inputs[key].value = params[key];
     layer.set(current());
-    if (shown?.key === JSON.stringify([params.a, params.b])) draw();
-    else fetch(params);
+    fetch(params);
   }
 
   return { node, show };
 }
 
-/** Which sentences are longer than what is compared. */
+/** A note on sentences that are longer than what is compared; "" if there are none. */
 function shortened(lengths) {
   const long = ["first", "second"].filter((_, i) => lengths[i] > LONGEST);
   const counts = lengths.filter((length) => length > LONGEST).join(" and ");

@@ -1,13 +1,16 @@
 /** What is shown → files: picture (SVG, PNG) and data (CSV, JSON). Knows no server. */
 
 import { el } from "./dom.js";
+import { addressed } from "./state.js";
 
 const STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-linejoin", "stroke-dasharray", "opacity",
   "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "paint-order", "direction"];
 const SHARPNESS = 2;   // pixels of the PNG per pixel of the screen
 const LINE = 24;       // pixels of a line of text around a picture
+const SHOWN = 1500;    // milliseconds for which a button says what it did
+const NOT_XML = /[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/gu;
 
-/** content() → {name, svgs: [svg], rows: [{column: value}], data: anything, picture}, asked when a button is pressed;
+/** content() → {name, svgs: [svg], rows: [{column: value}], data: anything, picture}, called when a button is pressed;
     picture: {title, captions: one for each drawing, legend: [{colour: class, text}], credit}, all of it optional. */
 export function exportBar(content) {
   const save = (label, act) => el("button.quiet", { type: "button", onclick: () => act(content()), title: `Save as ${label}` }, label);
@@ -19,7 +22,7 @@ export function exportBar(content) {
     save("CSV", (c) => download(`${c.name}.csv`, "text/csv", csv(c.rows))),
     save("JSON", (c) => download(`${c.name}.json`, "application/json", JSON.stringify(c.data, null, 2))),
   ];
-  const bar = el("div.export", { role: "group", "aria-label": "Save" }, el("span", {}, "Save"), pictures, data, copyButton());
+  const bar = el("div.export", { role: "group", "aria-label": "Save" }, el("span", {}, "Save"), pictures, data, addressed && copyButton());
   return { node: bar, show: (there, drawn = true) => {
     bar.hidden = !there;
     pictures.forEach((button) => { button.hidden = !drawn; });
@@ -28,11 +31,20 @@ export function exportBar(content) {
 
 function copyButton() {
   const button = el("button.quiet", { type: "button", onclick: async () => {
-    await navigator.clipboard.writeText(location.href);
-    button.textContent = "Copied";
-    setTimeout(() => { button.textContent = "Copy link"; }, 1500);
+    button.textContent = await copied(location.href) ? "Copied" : "Not copied: use the address bar";
+    setTimeout(() => { button.textContent = "Copy link"; }, SHOWN);
   } }, "Copy link");
   return button;
+}
+
+/** Whether the text could be copied. Browsers allow it only to pages that were loaded securely, and may ask the visitor. */
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 export function download(name, type, content) {
@@ -41,8 +53,8 @@ export function download(name, type, content) {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-/** Several drawings side by side as one that needs no style sheet, with what explains them around it. */
-export function picture(svgs, { title = "", captions = [], legend = [], credit = "" } = {}) {
+/** Several drawings side by side as one that needs no style sheet, with title, captions, legend and credit. */
+function picture(svgs, { title = "", captions = [], legend = [], credit = "" } = {}) {
   const sizes = svgs.map((svg) => [svg.clientWidth, svg.clientHeight]);
   const width = d3.sum(sizes, (size) => size[0]);
   const [head, middle] = [(title ? LINE : 0) + (captions.length ? LINE : 0), d3.max(sizes, (size) => size[1])];
@@ -66,7 +78,8 @@ export function picture(svgs, { title = "", captions = [], legend = [], credit =
     say(text, 34, y + 5);
   });
   if (credit) say(credit, 14, height - 9).attr("font-size", 11).attr("opacity", 0.75);
-  return { text: new XMLSerializer().serializeToString(sheet.node()), width, height };
+  const text = new XMLSerializer().serializeToString(sheet.node()).replace(NOT_XML, "\uFFFD");   // a corpus can contain control characters
+  return { text, width, height };
 }
 
 /** The colour of a group's class as it is drawn here. */
@@ -84,7 +97,7 @@ function ground(node) {
   return colour === "rgba(0, 0, 0, 0)" && node !== document.body ? ground(node.parentNode) : colour;
 }
 
-/** A copy that carries its looks as attributes. */
+/** A copy that has its style as attributes. */
 function styled(node) {
   const copy = node.cloneNode(true);
   const from = [node, ...node.querySelectorAll("*")];
@@ -108,10 +121,10 @@ async function png({ text, width, height }) {
   return new Promise((done) => canvas.toBlob(done, "image/png"));
 }
 
-/** RFC 4180; the first row names the columns. */
+/** RFC 4180; the first line names the columns. A row need not have all of them. */
 export function csv(rows) {
-  const cell = (value) => (/[",\r\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
-  const columns = Object.keys(rows[0] ?? {});
+  const cell = (value = "") => (/[",\r\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
+  const columns = [...new Set(rows.flatMap(Object.keys))];
   return [columns, ...rows.map((row) => columns.map((column) => row[column]))]
     .map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
 }

@@ -1,18 +1,17 @@
 /** Uses found by a word in their sentences, or selected on the map → a list that can be saved. Knows no map. */
 
-import { el } from "./dom.js";
+import { counted, el, whenTyped } from "./dom.js";
 import { csv, download } from "./export.js";
-import { plain, sentence } from "./sentence.js";
+import { plain, useButton } from "./sentence.js";
 
-const TYPING = 250;
-const AROUND = 7;
-const MOST = 60;   // sentences in the list; the file has all
+const TYPING = 250;   // milliseconds without typing before the sentences are searched
+const AROUND = 7;     // tokens shown on each side of the word
+const MOST = 60;      // sentences in the list; the file has all
 
 /** onfind(text), onclear(), onhover(id or null), onpick(id); rows(uses) → what is saved. */
 export function finder(onfind, onclear, onhover, onpick, rows) {
-  let timer;
-  const input = el("input.line", { id: "find", type: "search", dir: "auto", spellcheck: "false", placeholder: "Search the sentences", "aria-label": "Search the sentences",
-    oninput: () => { clearTimeout(timer); timer = setTimeout(() => onfind(input.value.trim()), TYPING); } });
+  const input = el("input.line", { type: "search", dir: "auto", spellcheck: "false", placeholder: "Search the sentences", "aria-label": "Search the sentences",
+    ...whenTyped(() => onfind(input.value.trim()), TYPING) });
   const count = el("span", { role: "status" });
   const list = el("ul.found");
   let chosen = [];
@@ -26,12 +25,10 @@ export function finder(onfind, onclear, onhover, onpick, rows) {
     results.hidden = uses === null;
     chosen = uses ?? [];
     save.hidden = !chosen.length;
-    const number = chosen.length.toLocaleString("en");
-    count.textContent = uses === null ? "" : `${number} ${chosen.length === 1 ? "sentence" : "sentences"} ${found ? "found" : "selected"}`;
-    list.replaceChildren(...chosen.slice(0, MOST).map((use) => el("li", {}, el(`button.line.c${use.colour}`, {
-      type: "button", "data-use": use.id, onclick: () => onpick(use.id),
-      onpointerenter: () => onhover(use.id), onpointerleave: () => onhover(null), onfocus: () => onhover(use.id), onblur: () => onhover(null),
-    }, sentence(use.tokens, use.position, AROUND)))));
+    count.textContent = uses === null ? "" : `${counted(chosen.length, "sentence")} ${found ? "found" : "selected"}`;
+    const focused = list.contains(document.activeElement) ? document.activeElement.dataset.use : null;
+    list.replaceChildren(...chosen.slice(0, MOST).map((use) => el("li", {}, useButton(use, AROUND, onhover, onpick, use.colour))));
+    if (focused !== null) list.querySelector(`[data-use="${focused}"]`)?.focus();
     if (chosen.length > MOST) list.append(el("li.note", {}, `The first ${MOST} are listed; the file has all of them.`));
   }
 

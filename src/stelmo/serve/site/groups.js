@@ -1,9 +1,9 @@
 /** Groups of uses → cards with their words, substitutes and sentences, the most typical first. Knows no map. */
 
-import { el } from "./dom.js";
-import { sentence } from "./sentence.js";
+import { counted, el } from "./dom.js";
+import { useButton } from "./sentence.js";
 
-const FIRST = 3;     // sentences of a group before "all"
+const FIRST = 3;     // sentences of a group that are shown before its button "All" is pressed
 const AROUND = 6;    // tokens shown on each side of the word
 
 /** onhover(id or null), onpick(id), ondim(cluster or null). */
@@ -24,8 +24,8 @@ export function groups(onhover, onpick, ondim) {
   }
 
   function card(uses, cluster, colour, c, alone) {
-    const list = el("ul", {});
-    const fill = () => list.replaceChildren(...uses.slice(0, unfolded.has(colour) ? undefined : FIRST).map(line));
+    const list = el("ul");
+    const fill = () => list.replaceChildren(...uses.slice(0, unfolded.has(colour) ? undefined : FIRST).map((use) => el("li", {}, useButton(use, AROUND, onhover, onpick))));
     const more = uses.length > FIRST && el("button.quiet.more", { type: "button", "aria-expanded": String(unfolded.has(colour)), onclick: () => {
       if (!unfolded.delete(colour)) unfolded.add(colour);
       more.setAttribute("aria-expanded", String(unfolded.has(colour)));
@@ -39,24 +39,18 @@ export function groups(onhover, onpick, ondim) {
     notes.push(note);
     const title = alone ? "All uses together" : groupName(cluster, c);
     return el(`section.group.c${colour}`, { onpointerenter: () => ondim(alone ? null : c), onpointerleave: () => ondim(null) },
-      el("h3", {}, el("bdi", {}, title), el("span.count", {}, `${uses.length} use${uses.length === 1 ? "" : "s"}`)), note, list, more || "");
+      el("h3", {}, el("bdi", {}, title), el("span.count", {}, counted(uses.length, "use"))), note, list, more);
   }
 
-  /** The substitutes, which can come later than the groups. */
+  /** The substitutes, which can arrive later than the groups. */
   function instead(clusters) {
     notes.forEach((note, c) => note.replaceChildren(...expected(clusters[c])));
   }
 
-  const line = (use) => el("li", {}, el("button.line", {
-    type: "button", "data-use": use.id, onclick: () => onpick(use.id),
-    onpointerenter: () => onhover(use.id), onpointerleave: () => onhover(null),
-    onfocus: () => onhover(use.id), onblur: () => onhover(null),
-  }, sentence(use.tokens, use.position, AROUND)));
-
   return { node, draw, instead };
 }
 
-/** What the language model would put in the place of the uses of a group, as parts of a paragraph; empty if it is not known. */
+/** What the language model expects in place of the uses of a group, as parts of a paragraph; empty if it is not known. */
 export const expected = ({ substitutes }) => (substitutes?.length ? ["In its place the model expects: ", el("bdi", {}, substitutes.join(", ")), "."] : []);
 
 /** The words that distinguish a group, or its number. */

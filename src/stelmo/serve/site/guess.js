@@ -1,7 +1,7 @@
-/** A sentence with a gap → what the language model expects there, reading forward, backward and both ways. */
+/** A sentence and one of its words → the words that the language model expects there, forward, backward and both. */
 
 import * as api from "./api.js";
-import { el } from "./dom.js";
+import { barItem, el } from "./dom.js";
 import { exportBar } from "./export.js";
 import { picker, wordNumber } from "./picker.js";
 import { status } from "./status.js";
@@ -18,7 +18,7 @@ const WAYS = [
 
 export function view(model, change) {
   let shown = null;
-  let last;   // the word whose place was predicted
+  let last;   // the word that was predicted
   const text = picker("A sentence", (written, word) => change({ text: written, word }, { step: word !== null }));
   const says = status();
   const columns = el("div.columns.three", { hidden: true });
@@ -41,8 +41,8 @@ export function view(model, change) {
   });
 
   /** The last answer stays, with pale bars, until the next one. */
-  function keep(sentence) {
-    says.empty(sentence);
+  function keep(message) {
+    says.empty(message);
     columns.classList.add("stale");
   }
 
@@ -69,14 +69,11 @@ export function view(model, change) {
   return { node, show };
 }
 
-/** Bars are as long as the probability against the likeliest word; the word that was there is marked. */
+/** Bars show the probability relative to that of the most probable word; the word of the sentence is marked. */
 function list(guesses, own) {
   const most = d3.max(guesses, (guess) => guess.probability) || 1;
-  return el("ol.bars", {}, guesses.map(({ word, probability }) => {
-    const fill = el("i.fill", { "aria-hidden": "true" });
-    fill.style.width = `${(100 * probability) / most}%`;
-    return el(word === own ? "li.own" : "li", {}, el("bdi.what", {}, word), el("span.figure", {}, percent(probability)), fill);
-  }));
+  return el("ol", {}, guesses.map(({ word, probability }) =>
+    barItem(el("bdi.what", {}, word), percent(probability), probability / most, word === own ? "li.own" : "li")));
 }
 
 const percent = (probability) => (probability >= 0.001 ? `${(100 * probability).toFixed(1)} %` : "< 0.1 %");

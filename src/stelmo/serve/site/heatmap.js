@@ -1,17 +1,17 @@
-/** A matrix of similarities → a drawing whose cells can be pointed at and walked over. Knows no server. */
+/** A matrix of similarities → a drawing whose cells are read by pointer or arrow keys. Knows no server. */
 
-import { el, motion } from "./dom.js";
+import { el, isShortcut, motion } from "./dom.js";
 
 const LARGEST = 64;      // pixels of a cell
-const SMALLEST = 29;     // room for a figure without its leading zero; a wider matrix is scrolled sideways
-const ROOMY = 36;        // room for a whole figure
-const LETTER = 8.6;      // pixels of a letter, about
+const SMALLEST = 29;     // pixels of a number without its leading zero; a matrix that needs more width is scrolled sideways
+const ROOMY = 36;        // pixels of a whole number
+const LETTER = 8.6;      // pixels of a letter, on average
 const ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
-/** onread(row, column) is told where the pointer or the keys are; (-1, -1): nowhere. */
+/** onread(row, column) is called with the cell at the pointer or reached by the keys; (-1, -1): none. */
 export function heatmap(onread) {
   const svg = d3.create("svg").attr("class", "heatmap").attr("tabindex", 0).attr("role", "application")
-    .attr("aria-label", "Similarity of every pair of words; arrow keys walk over the pairs");
+    .attr("aria-label", "Similarity of every pair of words; arrow keys move between the pairs");
   const cells = svg.append("g").attr("class", "cells");
   const rowNames = svg.append("g").attr("class", "row-names");
   const columnNames = svg.append("g").attr("class", "column-names");
@@ -24,7 +24,7 @@ export function heatmap(onread) {
   function draw(content) {
     const same = shown && String([content.first, content.second]) === String([shown.first, shown.second]);
     shown = content;
-    if (!same) read(-1, -1);
+    read(...(same ? at : [-1, -1]));   // the number of the cell is another one on another layer
     paint(same && motion());
   }
 
@@ -32,7 +32,7 @@ export function heatmap(onread) {
     const { first, second, similarity } = shown;
     const left = longest(first) * LETTER + 16;
     const top = longest(second) * LETTER * 0.72 + 26;
-    const right = Math.max(4, Math.min(30, second.at(-1).length * LETTER * 0.72 - SMALLEST / 2 + 8));   // of the last word, which is slanted
+    const right = Math.max(4, Math.min(30, second.at(-1).length * LETTER * 0.72 - SMALLEST / 2 + 8));   // of the last word, which is drawn slanted
     const room = node.clientWidth - 5;   // less the padding
     const size = Math.max(SMALLEST, Math.min(LARGEST, (room - left - right) / second.length));
     const [width, height] = [left + size * second.length + right, top + size * first.length + 4];
@@ -70,7 +70,7 @@ export function heatmap(onread) {
 
   function key(event) {
     const walk = ARROWS[event.key];
-    if (!walk || !shown) return;
+    if (!walk || !shown || isShortcut(event)) return;
     event.preventDefault();
     const clamp = (value, count) => Math.max(0, Math.min(count - 1, value));
     if (at[0] < 0) read(0, 0);
@@ -81,16 +81,16 @@ export function heatmap(onread) {
     const pair = d3.select(event.target.parentNode).datum();
     if (pair) read(pair.r, pair.c);
   });
-  svg.on("pointerleave", () => read(-1, -1)).on("keydown", key);
+  svg.on("pointerleave", (event) => { if (event.pointerType !== "touch") read(-1, -1); }).on("keydown", key);   // a finger leaves as it is lifted
   return { node, svg: svg.node(), draw };
 }
 
-/** Two figures, and no minus before a zero. */
+/** With two decimals, and no minus sign before zero. */
 export const two = (value) => value.toFixed(2).replace("-0.00", "0.00");
 
 const longest = (words) => Math.min(16, d3.max(words, (word) => word.length));
 
-/** Pale for the least alike pair of this matrix, full for 1: an ELMo layer keeps to a narrow band of cosines. */
+/** Palest for the least similar pair of this matrix, darkest for 1: the cosines of an ELMo layer have a narrow range. */
 function shades(similarity) {
   const least = Math.min(0.9, d3.min(similarity.flat()));
   return d3.scaleLinear([least, 1], [0.04, 1]).clamp(true);

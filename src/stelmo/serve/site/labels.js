@@ -1,16 +1,16 @@
-/** Groups on a map → where their labels stand and how far they reach. Labels never cover a point. Knows no element. */
+/** Groups on a map → the places of their labels, which never cover a point, and their outlines. Knows no element. */
 
 const [STEP_X, STEP_Y] = [14, 10];   // pixels between the places that are tried
 const LINE = 22;                     // height of a label
-const DOT = 7;                       // radius of a point, with a little air
+const DOT = 7;                       // radius of a point, with a little space
 const NEARBY = 190;                  // pixels from the middle of its group beyond which a shorter label is preferred
-const TOGETHER = 14;                 // pixels between the middles of two groups that are one on the map
+const TOGETHER = 14;                 // pixels between the middles of two groups that cannot be told apart on the map
 const BANDWIDTH = 20;                // pixels over which a point counts for the outline of its group
-const EDGE = 0.2;                    // of the greatest density: the outline
+const EDGE = 0.2;                    // the outline is where the density is this share of the greatest
 
 /** groups: [{cluster, words, spots}]; all spots of the map → [{cluster, text, x, y}] with (x, y) in the middle of the label.
-    letter: width of a letter. A group without a free place near or far gets no label; its card still has it. */
-export function placeLabels(groups, spots, width, height, letter = 8.9) {
+    letter: width of a letter. A group for which there is no free place gets no label; its card shows it. */
+export function placeLabels(groups, spots, width, height, letter) {
   const middled = groups.filter(({ words, spots: own }) => words.length && own.length)
     .map((group) => ({ ...group, middle: [0, 1].map((axis) => d3.median(group.spots, (p) => p[axis])) }));
   const placed = [];
@@ -18,9 +18,10 @@ export function placeLabels(groups, spots, width, height, letter = 8.9) {
     const texts = d3.range(words.length, 0, -1).map((count) => words.slice(0, count).join(" · "));
     const tries = [...texts.map((text) => [text, NEARBY]), ...texts.map((text) => [text, Infinity])];
     for (const [text, reach] of tries) {
-      const spot = freeSpot(text.length * letter / 2 + 4, middle, reach, spots, placed, width, height);
+      const half = text.length * letter / 2 + 4;
+      const spot = freeSpot(half, middle, reach, spots, placed, width, height);
       if (!spot) continue;
-      placed.push({ cluster, text, x: spot[0], y: spot[1], half: text.length * letter / 2 + 4 });
+      placed.push({ cluster, text, x: spot[0], y: spot[1], half });
       break;
     }
   }
@@ -39,7 +40,7 @@ function freeSpot(half, [mx, my], reach, spots, placed, width, height) {
   return free ? [free.x, free.y] : null;
 }
 
-/** Groups that lie in one place on this map are not told apart there, so their labels would say nothing. */
+/** The groups that do not share their place on this map with another one: there the labels would say nothing. */
 function distinct(groups) {
   const near = (a, b) => a !== b && Math.hypot(a.middle[0] - b.middle[0], a.middle[1] - b.middle[1]) < TOGETHER;
   return groups.filter((group) => !groups.some((other) => near(group, other)));

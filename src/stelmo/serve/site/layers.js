@@ -9,8 +9,8 @@ import { status } from "./status.js";
 
 export const title = "Layers";
 
-const ROW = 58;
-const LEGEND = 40;
+const ROW = 58;      // pixels of a bar with its title
+const LEGEND = 40;   // pixels above the first bar
 
 export function view(model) {
   let shown = [];
@@ -30,14 +30,14 @@ export function view(model) {
     try {
       shown = await api.tasks();
       about.hidden = shown.length > 0;
-      if (!shown.length) await borrow();
+      if (!shown.length) await showOurs();
       draw();
     } catch (error) {
       says.failed(error);
     }
   }
 
-  async function borrow() {
+  async function showOurs() {
     const ours = await api.learned();
     shown = ours.tasks;
     about.replaceChildren(el("p", {}, "No task model was given to this page, so it shows the weights that ours learned. ", ours.about),
@@ -48,10 +48,10 @@ export function view(model) {
     says.clear();
     body.hidden = false;
     paint(svg, shown);
+    const depth = depthOf(shown);
     const lines = flat(shown).map(({ run, output }) => el("tr", {}, el("th", { scope: "row" }, run.name), el("td", {}, run.task),
-      el("td", {}, output.placement), output.weights.map((share) => el("td.number", {}, share.toFixed(2))), el("td.number", {}, output.gamma.toFixed(2)),
+      el("td", {}, output.placement), d3.range(depth).map((l) => el("td.number", {}, output.weights[l]?.toFixed(2))), el("td.number", {}, output.gamma.toFixed(2)),
       el("td", {}, output.weights.length === model.layers ? el("a", { href: link("meanings", { mix: mixes.name(output.weights), gamma: output.gamma }) }, "show this mix") : "another number of layers")));
-    const depth = d3.max(flat(shown), ({ output }) => output.weights.length);
     const head = ["Run", "Task", "Placed at", ...d3.range(depth).map((l) => `s${l}`), "γ", "Map"];
     table.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, lines)));
   }
@@ -59,6 +59,8 @@ export function view(model) {
   return { node, show };
 }
 
+/** Layers of the deepest model. */
+const depthOf = (tasks) => d3.max(flat(tasks), ({ output }) => output.weights.length);
 const flat = (tasks) => tasks.flatMap((run) => run.outputs.map((output) => ({ run, output })));
 
 /** One bar for each mix, cut into the shares of its layers. */
@@ -67,11 +69,10 @@ function paint(svg, tasks) {
   const width = svg.node().parentNode.clientWidth;
   const height = outputs.length * ROW + LEGEND;
   const x = d3.scaleLinear([0, 1], [0, width]);
-  const depth = d3.max(outputs, ({ output }) => output.weights.length);
   svg.attr("width", width).attr("height", height).attr("viewBox", `0 0 ${width} ${height}`)
-    .attr("aria-label", `Learned layer weights of ${outputs.length} mixes; the table below holds the figures`);
+    .attr("aria-label", `Learned layer weights of ${outputs.length} mixes; the table below has the numbers`);
   svg.selectAll("*").remove();
-  svg.selectAll("g.key").data(d3.range(depth)).join("g").attr("class", "key").attr("transform", (l) => `translate(${l * 96},0)`)
+  svg.selectAll("g.key").data(d3.range(depthOf(tasks))).join("g").attr("class", "key").attr("transform", (l) => `translate(${l * 96},0)`)
     .call((g) => g.append("rect").attr("class", (l) => `share l${l % 8}`).attr("width", 14).attr("height", 14).attr("rx", 3))
     .call((g) => g.append("text").attr("x", 21).attr("y", 12).text((l) => `layer ${l}`));
   const row = svg.selectAll("g.mix").data(outputs).join("g").attr("class", "mix").attr("transform", (_, i) => `translate(0,${LEGEND + i * ROW})`);

@@ -1,24 +1,24 @@
-/** Coordinates of a map → places on the screen. One scale for both axes, so that distances stay true. */
+/** Coordinates of a map → the same turned to lie on another map → places on the screen. Knows no element. */
 
 const MARGIN = 34;
-const HEAP = 0.01;      // vectors that differ by less than this are the same one, but for half-precision rounding
+const HEAP = 0.01;      // coordinates that differ by less than this are equal: the rest is rounding to half precision
 const SAME = 3;         // pixels: points closer than this would hide one another
-const SEED = 3.4;       // pixels between points that are spread out of one place
-const GOLDEN = Math.PI * (3 - Math.sqrt(5));
+const SPACING = 3.4;    // pixels between such points after they were spread
+const GOLDEN = Math.PI * (3 - Math.sqrt(5));   // the angle from one to the next
 
 const range = (points, axis) => d3.extent(points, (point) => point[axis]);
 
-/** Pixels per unit with which all points fit into the box. */
+/** Pixels per unit, the same for both axes, with which all points fit into the box. */
 function fit(points, width, height) {
   const reach = (axis) => Math.max(Number.MIN_VALUE, range(points, axis)[1] - range(points, axis)[0]);
   return Math.min((width - 2 * MARGIN) / reach(0), (height - 2 * MARGIN) / reach(1));
 }
 
-/** All points in one place, as where a layer sees no context. */
+/** Whether all points are in one place, as on a layer that sees no context. */
 export const isHeap = (points) => [0, 1].every((axis) => range(points, axis)[1] - range(points, axis)[0] < HEAP);
 
-/** Places in a box. reference: maps of the same word that set the scale, so that a mix that draws the uses together
-    shows them together; without it the map fills the box. */
+/** Places in a box. reference: maps of the same word that set the scale, so that uses that are closer together in one mix
+    than in another are drawn closer together; without it the map fills the box. */
 export const places = (points, width, height, reference = []) => spread(points.map(projection(points, width, height, reference)));
 
 /** The function that gives a point of the map its place; it applies to any further point. */
@@ -28,14 +28,14 @@ export function projection(points, width, height, reference = []) {
   return ([x, y]) => [width / 2 + scale * (x - middle[0]), height / 2 - scale * (y - middle[1])];
 }
 
-/** Points that hide one another are laid out like the seeds of a sunflower around their place. */
+/** Points that would hide one another are drawn in a spiral around their place. */
 function spread(places) {
   const cells = d3.groups(d3.range(places.length), (i) => places[i].map((p) => Math.round(p / SAME)).join());
   const free = places.slice();
   for (const [, group] of cells) {
-    group.forEach((i, seed) => {
-      const radius = SEED * Math.sqrt(seed);
-      free[i] = [places[i][0] + radius * Math.cos(seed * GOLDEN), places[i][1] + radius * Math.sin(seed * GOLDEN)];
+    group.forEach((i, n) => {
+      const radius = SPACING * Math.sqrt(n);
+      free[i] = [places[i][0] + radius * Math.cos(n * GOLDEN), places[i][1] + radius * Math.sin(n * GOLDEN)];
     });
   }
   return free;
@@ -51,4 +51,34 @@ export function step(places, from, [dx, dy]) {
   };
   const best = d3.minIndex(places, cost);
   return cost(places[best], best) === Infinity ? from : best;
+}
+
+/** The function that turns (and mirrors) a map to lie on another one, so that points move as little as possible; distances
+    stay. points and target are [[x, y], …] of the same uses in the same order; the function applies to any further point. */
+export function alignment(points, target) {
+  const [mx, my] = middle(points);
+  const p = points.map(([x, y]) => [x - mx, y - my]);
+  const [tx, ty] = middle(target);
+  const q = target.map(([x, y]) => [x - tx, y - ty]);
+  const straight = turn(p, q);
+  const flipped = turn(p.map(([x, y]) => [x, -y]), q);
+  const [angle, sign] = straight.gain >= flipped.gain ? [straight.angle, 1] : [flipped.angle, -1];
+  const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
+  return ([x, y]) => {
+    const [u, v] = [x - mx, sign * (y - my)];
+    return [u * cos - v * sin, u * sin + v * cos];
+  };
+}
+
+const middle = (points) => [d3.mean(points, (p) => p[0]), d3.mean(points, (p) => p[1])];
+
+/** The rotation of p that brings it nearest to q (least squares), and by how much. */
+function turn(p, q) {
+  let along = 0;
+  let across = 0;
+  p.forEach(([x, y], i) => {
+    along += x * q[i][0] + y * q[i][1];
+    across += x * q[i][1] - y * q[i][0];
+  });
+  return { angle: Math.atan2(across, along), gain: Math.hypot(along, across) };
 }

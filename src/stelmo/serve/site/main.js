@@ -1,4 +1,4 @@
-/** The address → a view on the page. Knows the views by name only. */
+/** The address → a view on the page; and the colour scheme. */
 
 import { models } from "./api.js";
 import { el } from "./dom.js";
@@ -15,19 +15,20 @@ const THEMES = { auto: "Same as the system", light: "Light", dark: "Dark" };
 const SIGNS = { auto: "◐", light: "○", dark: "●" };
 
 const main = document.querySelector("main");
+const themeButton = document.querySelector("#theme");
 let open = { name: null, view: null };
 
-/** Shows what the address says. A view is made once per visit and then told its parameters. */
+/** Shows what the address says. A view is made when it is entered; then only its parameters change. */
 async function show() {
   const { view, params } = state.read();
-  if (view === "main") return;   // the skip link
-  const name = view in VIEWS ? view : "meanings";
+  const name = Object.hasOwn(VIEWS, view) ? view : "meanings";
   if (open.name !== name) await enter(name);
   if (open.name === name) open.view?.show(params);
 }
 
 async function enter(name) {
-  open = { name, view: null };
+  const entered = { name, view: null };
+  open = entered;
   document.querySelectorAll("nav a").forEach((a) => {
     if (a.dataset.view === name) a.setAttribute("aria-current", "page");
     else a.removeAttribute("aria-current");
@@ -35,35 +36,40 @@ async function enter(name) {
   const says = status();
   main.replaceChildren(says.node);
   says.waiting("Loading the model …");
-  const model = await models().then((found) => found[0]).catch(says.failed);
-  if (!model || open.name !== name) return;
-  describe(model);
+  let model;
+  try {
+    [model] = await models();
+  } catch (error) {
+    if (open === entered) open = { name: null, view: null };   // the next address tries again
+    return says.failed(error);
+  }
+  if (open !== entered) return;
+  document.querySelector("#model").replaceChildren("Model ", el("b", {}, model.name), `: ${model.layers} layers of ${model.width} numbers per word.`);
   const change = (params, options) => {
+    if (open !== entered) return;   // an answer or a pause in typing that came after the visitor had left
     state.write(name, params, options);
-    open.view.show(params, options);
+    entered.view.show(params, options);
   };
-  open.view = VIEWS[name].view(model, change);
+  entered.view = VIEWS[name].view(model, change);
   document.title = `${VIEWS[name].title} · stelmo`;
-  main.replaceChildren(open.view.node);
+  main.replaceChildren(entered.view.node);
 }
 
-function describe(model) {
-  const figures = `${model.layers} layers of ${model.width} numbers per word`;
-  document.querySelector("#model").replaceChildren("Model ", el("b", {}, model.name), `: ${figures}.`);
-}
-
-function theme(next) {
-  localStorage.setItem("theme", next);
+function setTheme(next) {
+  state.remember("localStorage", "theme", next);
   document.documentElement.dataset.theme = next;
-  const button = document.querySelector("#theme");
-  button.textContent = SIGNS[next];
-  button.title = THEMES[next];
-  button.setAttribute("aria-label", `Colours: ${THEMES[next]}`);
+  themeButton.textContent = SIGNS[next];
+  themeButton.title = THEMES[next];
+  themeButton.setAttribute("aria-label", `Colours: ${THEMES[next]}`);
 }
 
 const themes = Object.keys(THEMES);
-theme(themes.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "auto");
-document.querySelector("#theme").addEventListener("click", () =>
-  theme(themes[(themes.indexOf(localStorage.getItem("theme")) + 1) % themes.length]));
-addEventListener("popstate", show);   // also fired by a link that changes the hash
+const stored = state.recall("localStorage", "theme");
+setTheme(themes.includes(stored) ? stored : "auto");
+themeButton.addEventListener("click", () => setTheme(themes[(themes.indexOf(document.documentElement.dataset.theme) + 1) % themes.length]));
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();   // the address is that of the view
+  main.focus();
+});
+addEventListener("popstate", show);   // also fired by a link that changes the part after #
 show();

@@ -1,23 +1,21 @@
 /** A word → a map of its uses, one or two mixes side by side, with a sentence of the visitor among them. */
 
 import * as api from "./api.js";
-import { alignment } from "./align.js";
 import { chosen } from "./chosen.js";
 import { byColumn, colours, columnsOf } from "./colours.js";
-import { choice, el, motion } from "./dom.js";
+import { choice, counted, el, motion, play } from "./dom.js";
 import { credits, exportBar } from "./export.js";
 import { contains, finder } from "./find.js";
 import { groupName, groups } from "./groups.js";
-import { help } from "./help.js";
-import { isHeap } from "./layout.js";
+import { help, trust } from "./help.js";
+import { alignment, isHeap } from "./layout.js";
 import { mixer } from "./mixer.js";
 import * as mixes from "./mixes.js";
 import { ownSentence } from "./own.js";
-import { play } from "./play.js";
 import { scatter } from "./scatter.js";
 import { plain } from "./sentence.js";
+import { given, recall, remember } from "./state.js";
 import { status } from "./status.js";
-import { trust } from "./trust.js";
 import { wordbox } from "./wordbox.js";
 
 export const title = "Meanings";
@@ -25,12 +23,12 @@ export const title = "Meanings";
 const LIMIT = 400;   // uses on a map: more are hard to read
 const NEAR = 5;      // nearest uses shown for a use
 const FEWEST = 3;    // uses needed to compare distances
-const FRAME = 1900;  // milliseconds of a layer when all are played
-const FLIGHT = 1300; // and of the move to it
+const FRAME = 1900;  // milliseconds for which a layer is shown when all are played
+const FLIGHT = 1300; // milliseconds of the move to it
 const METHODS = [["pca", "PCA", "Fast: the two directions of greatest variance"],
   ["tsne", "t-SNE", "Slower: keeps neighbours together"], ["umap", "UMAP", "Slower: keeps neighbours together"]];
 
-/** source: the server, or a file that has the answers in it (then source.words lists its words, and nothing can be computed). */
+/** source: the server, or a file that contains answers (then source.saved lists its words, and nothing else can be computed). */
 export function view(model, change, source = api) {
   const count = model.layers;
   const saved = source !== api;
@@ -45,14 +43,15 @@ export function view(model, change, source = api) {
   let last = { key: "", dragging: false, colour: undefined };
   const labelled = new WeakSet();       // groups whose substitutes were asked for
   let open = "";                        // what the panel of a use shows
-  let opening = motion() && !once("played");
+  let opening = motion() && !recall("sessionStorage", "played");   // the layers are played once in a tab
+  let playing = new AbortController();
   const set = (changes, options) => change({ ...params, ...changes }, options);
   const word = () => params.word ?? (saved ? source.saved[0] : "bank");
   const choose = (other) => set({ word: other, use: null, find: null });
 
   const panels = ["mix", "mix2"].map((key, i) => panel(i, count, saved,
     (weights, gamma, dragging) => set({ [key]: mixes.name(weights), [i ? "gamma2" : "gamma"]: gamma === 1 ? null : gamma }, { step: !dragging, dragging }),
-    hover, pick, (ids) => { selected = ids; set({ find: null }, { step: false }); decorate(); }, () => playLayers()));
+    hover, pick, (ids) => { selected = ids; set({ find: null }, { step: false }); }, () => playLayers().catch(says.failed)));
   const box = saved ? el("em.word") : wordbox(choose);
   const method = choice("Projection", METHODS.filter(([name]) => model.map_methods.includes(name)), (value) => set({ method: value === "pca" ? null : value }));
   const groupCount = el("select", { "aria-label": "Number of groups", onchange: () => set({ groups: groupCount.value }) },
@@ -64,25 +63,31 @@ export function view(model, change, source = api) {
   const progress = el("progress", { max: 1, value: 0, "aria-label": "Progress of the map", hidden: true });
   const lede = el("p.lede");
   const how = help();
-  const own = ownSentence(source, (text) => set({ own: text, use: null }), (other) => set({ word: other, use: null, find: null }));
-  const panelOfUse = chosen((id) => hover(id), (id) => pick(id), () => set(params.use === undefined ? { own: null } : { use: null }));
-  const found = finder((text) => { selected = null; set({ find: text }, { step: false }); },
-    () => { selected = null; found.set(""); set({ find: null }, { step: false }); decorate(); }, (id) => hover(id), (id) => pick(id), (uses) => table(uses));
-  const cards = groups((id) => hover(id), (id) => pick(id), (cluster) => panels.forEach((p) => p.map.dim(cluster)));
-  const bar = exportBar(() => exported());
+  const own = ownSentence(source, (text) => set({ own: text, use: null }), choose);
+  const panelOfUse = chosen(hover, pick, () => {
+    set(params.use === undefined ? { own: null } : { use: null });
+    panels[0].map.svg.focus({ preventScroll: true });   // the button that had the focus is gone
+  });
+  const find = (text) => { selected = null; set({ find: text }, { step: false }); };
+  const found = finder(find, () => find(null), hover, pick, table);
+  const cards = groups(hover, pick, (cluster) => panels.forEach((p) => p.map.dim(cluster)));
+  const bar = exportBar(exported);
+  bar.show(false);
   const chips = el("p.chips", { "aria-label": "Words to try", role: "group" });
   const body = el("div.stage", {},
     el("div.maps", {}, panels.map((p) => p.node)),
-    el("div.side", {}, saved ? "" : own.node, panelOfUse.node, cards.node),
-    el("div.options", {}, el("div.controls", {}, saved ? "" : method.node, saved ? "" : el("label.field", {}, "Groups", groupCount), colourField, el("label.field", {}, second, "Show a second map")),
+    el("div.side", {}, !saved && own.node, panelOfUse.node, cards.node),
+    el("div.options", {}, el("div.controls", {}, !saved && method.node, !saved && el("label.field", {}, "Groups", groupCount), colourField, el("label.field", {}, second, "Show a second map")),
       found.node, el("div.trusts", {}, panels.map((p) => p.trust.node)), bar.node));
   const node = el("section.view.meanings", {}, el("div.title", {}, el("h1", {}, "The meanings of ", saved ? box : box.node), how.button, chips), lede, says.node, body, how.dialog);
   const offered = suggestions();
 
+  /** Marks a use on all maps; the map with the number `from` shows its sentence too. */
   function hover(id, from = null) {
     panels.forEach((p, i) => p.map.highlight(id, i === from));
   }
 
+  /** Chooses a use, or no longer. */
   function pick(id) {
     set({ use: id === Number(params.use) ? null : id }, { step: false });
   }
@@ -94,6 +99,7 @@ export function view(model, change, source = api) {
       says.clear();
       if (answer) await draw(question, answer);
     } catch (error) {
+      last.key = "";   // the same question may be asked again
       body.hidden = true;
       lede.textContent = "";
       if (error.status !== 404) says.failed(error);
@@ -125,13 +131,13 @@ export function view(model, change, source = api) {
     return answer.maps.map((map) => map.points);
   }
 
-  /** While a slider is dragged the groups are kept: computing them takes too long, and the eye follows them. */
+  /** While a slider is dragged the groups are kept: computing them takes too long, and they could not be followed by eye. */
   async function draw(question, fresh) {
     const sameUses = grouped && String(grouped.uses.map((use) => use.id)) === String(fresh.uses.map((use) => use.id));
     if (!sameUses) [before, selected] = [new Map(), null];
     const kept = sameUses && (question.dragging || (question.method === "pca" && sameGroups(question)));
     const answer = kept ? { ...fresh, uses: grouped.uses, clusters: grouped.clusters } : fresh;
-    grouped = { ...answer, groupKey: kept ? grouped.groupKey : groupKey(question) };
+    grouped = { ...answer, groupKey: kept ? grouped.groupKey : question.dragging ? "" : groupKey(question) };
     body.hidden = false;
     colour(question.dragging);
     lede.replaceChildren(...summary(question, grouped, byWhat()));
@@ -157,7 +163,7 @@ export function view(model, change, source = api) {
     if (!dragging) cards.draw({ uses: shown.uses, clusters: shown.clusters, colours: shades });
   }
 
-  /** What the language model would put in the place of each group. It takes a second, so the map does not wait for it. */
+  /** What the language model expects in place of each group. It takes a second, so the map does not wait for it. */
   async function labelGroups() {
     const { uses, clusters } = grouped;
     if (saved || !model.has_softmax || clusters.length < 2 || labelled.has(clusters)) return;
@@ -219,24 +225,27 @@ export function view(model, change, source = api) {
     return { group: { ...group(cluster), votes }, note };
   }
 
-  /** From layer 0 to the top, in the colours of the groups that are shown. Any key or press ends it. */
+  /** From layer 0 to the top, in the colours of the groups that are shown. A key, a press or new parameters end it. */
   async function playLayers() {
+    if (!shown) return;
     opening = false;
-    once("played", true);
+    remember("sessionStorage", "played", "1");
+    playing.abort();
+    playing = new AbortController();
+    const { signal } = playing;
     const answer = shown;
     const layers = await Promise.all(d3.range(count).map((layer) =>
       source.map({ word: answer.word, limit: LIMIT, method: "pca", mixes: [{ weights: mixes.single(count, layer), gamma: 1 }], clusters: 1 })));
-    if (answer !== shown) return;
+    if (signal.aborted) return;
     panels[0].map.light(null, []);
     await play(layers.map((one, layer) => () => {
       panels[0].set(mixes.single(count, layer), 1);
       panels[0].map.say(subtitle(layer, count, grouped));
       drawMaps({ ...answer, maps: one.maps, clusters: layer === count - 1 ? answer.clusters : [] }, "pca", false, { duration: FLIGHT });
-    }), motion() ? FRAME : FRAME / 2);
+    }), motion() ? FRAME : FRAME / 2, signal);
     panels[0].map.say("");
-    if (answer !== shown) return;
     controls();
-    drawMaps(answer, answer.method, false);
+    drawMaps(shown, shown.method, false);
     decorate();
   }
 
@@ -260,10 +269,11 @@ export function view(model, change, source = api) {
 
   /** Redraws for the parameters; asks the server only if the map itself changes. */
   function show(next, { dragging = false } = {}) {
-    params = Object.fromEntries(Object.entries(next).filter(([, value]) => value !== null && value !== undefined && value !== ""));
+    params = given(next);
+    playing.abort();
     if (params.mix || params.use || params.own) opening = false;   // a link is shown as it was sent
     const asked = controls();
-    const question = { word: word(), mixes: asked, method: params.method ?? "pca", limit: LIMIT, text: params.own ?? "",
+    const question = { word: word(), mixes: asked, method: saved ? "pca" : params.method ?? "pca", limit: LIMIT, text: params.own ?? "",
       ...(params.groups ? { clusters: Number(params.groups) } : {}) };
     const key = JSON.stringify(question);
     const recoloured = grouped && params.colour !== last.colour;
@@ -298,7 +308,7 @@ export function view(model, change, source = api) {
     const at = new Map(grouped.uses.map((use, i) => [use.id, i]));
     const layers = shown.maps.map((_, m) => mixes.name(mixes.parse(m ? params.mix2 : params.mix, count))).join(" and ");
     return uses.map(({ id }) => grouped.uses[at.get(id)]).map((use) => ({
-      word: word(), layer: layers, id: use.id, group: use.cluster, label: grouped.clusters[use.cluster].words.join(" "),
+      word: shown.word, layer: layers, id: use.id, group: use.cluster, label: grouped.clusters[use.cluster].words.join(" "),
       substitutes: (grouped.clusters[use.cluster].substitutes ?? []).join(" "), position: use.position,
       ...Object.fromEntries(Object.entries(use.columns ?? {}).map(([name, value]) => [`data ${name}`, value])),
       ...Object.assign({}, ...drawn.map((points, m) => ({ [`x${m + 1}`]: points[at.get(use.id)][0], [`y${m + 1}`]: points[at.get(use.id)][1] }))),
@@ -312,8 +322,8 @@ export function view(model, change, source = api) {
     const legend = shown.clusters.length > 1 ? shown.clusters.map((cluster, c) => ({ colour: `c${shades[c]}`, text: legendText(cluster, c) })) : [];
     const { groupKey: _, ...data } = grouped;
     const credit = credits(model);
-    return { name: `meanings-${word()}`, svgs: drawings.map((p) => p.map.svg), rows: table(shown.uses), data: { credit, layers: titles, ...data },
-      picture: { title: `The meanings of “${word()}”: ${summaryOfUses(shown)}`, captions: titles, legend, credit } };
+    return { name: `meanings-${shown.word}`, svgs: drawings.map((p) => p.map.svg), rows: table(shown.uses), data: { credit, layers: titles, ...data },
+      picture: { title: `The meanings of “${shown.word}”: ${summaryOfUses(shown)}`, captions: titles, legend, credit } };
   }
 
   return { node, show };
@@ -322,13 +332,12 @@ export function view(model, change, source = api) {
 /** One map with its layers and its trustworthiness. */
 function panel(i, count, saved, onmix, onhover, onpick, onselect, onplay) {
   const map = scatter(`map${i}`, (id, card) => onhover(id, card ? i : null), onpick, onselect);
-  const believe = trust();
   const story = el("p.story");
   const mix = mixer("Layer", count, onmix);
-  const playing = i ? "" : el("button.play", { type: "button", onclick: onplay, title: "Show all layers, from the spelling to the meaning" }, "▶ Play");
+  const playButton = el("button.play", { type: "button", onclick: onplay, title: "Show all layers, from the spelling to the meaning" }, "▶ Play");
   const node = el("figure.map", { "aria-label": i ? "Second map" : "First map" }, map.node,
-    el("figcaption", {}, el("div.layers-row", {}, mix.presets, playing, map.tools), saved ? "" : mix.sliders, story));
-  return { node, map, trust: believe, set: (weights, gamma) => {
+    el("figcaption", {}, el("div.layers-row", {}, mix.presets, i === 0 && playButton, map.tools), !saved && mix.sliders, story));
+  return { node, map, trust: trust(), set: (weights, gamma) => {
     mix.set(weights, gamma);
     story.textContent = mixes.story(weights);
   } };
@@ -338,8 +347,7 @@ function panel(i, count, saved, onmix, onhover, onpick, onselect, onplay) {
 const noIndex = () => el("pre", { tabindex: 0 }, "stelmo explore                                  # the bundled index\nstelmo index corpus.txt --to uses               # or an index of your own text\nstelmo explore uses");
 
 const legendText = (cluster, c) => `${groupName(cluster, c)} (${cluster.size})${cluster.substitutes?.length ? `; in its place the model expects ${cluster.substitutes.join(", ")}` : ""}`;
-const number = (count) => count.toLocaleString("en");
-const summaryOfUses = ({ uses, total }) => (uses.length < total ? `${number(uses.length)} of ${number(total)} uses` : `${number(uses.length)} use${uses.length === 1 ? "" : "s"}`);
+const summaryOfUses = ({ uses, total }) => (uses.length < total ? `${uses.length.toLocaleString("en")} of ${counted(total, "use")}` : counted(uses.length, "use"));
 
 function summary({ word, clusters: asked }, { uses, total, clusters }, column) {
   if (total === 1) return [`One use of “${word}” in the index.`];
@@ -351,17 +359,7 @@ function summary({ word, clusters: asked }, { uses, total, clusters }, column) {
 
 /** What is seen while the layers are played. */
 function subtitle(layer, count, { uses, clusters }) {
-  if (layer === 0) return `Layer 0 sees only the spelling: all ${number(uses.length)} uses are the same.`;
+  if (layer === 0) return `Layer 0 sees only the spelling: all ${counted(uses.length, "use")} are the same.`;
   if (layer < count - 1) return `Layer ${layer} has read the sentence: the uses begin to separate.`;
   return clusters.length > 1 ? `Layer ${layer}, the top: ${clusters.length} groups of similar uses.` : `Layer ${layer}, the top: similar uses are close to each other.`;
-}
-
-/** Whether something was done in this tab, or noting that it was. A file opened without an origin remembers nothing. */
-function once(what, done = false) {
-  try {
-    if (done) sessionStorage.setItem(what, "1");
-    return sessionStorage.getItem(what) === "1";
-  } catch {
-    return done;
-  }
 }

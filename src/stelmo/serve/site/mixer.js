@@ -6,7 +6,7 @@ import * as mixes from "./mixes.js";
 const SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉";
 const subscript = (number) => [...String(number)].map((digit) => SUBSCRIPTS[digit]).join("");
 
-/** count layers with layer 0; onchange(weights, gamma, dragging). */
+/** count: the number of layers, with layer 0; onchange(weights, gamma, dragging). */
 export function mixer(legend, count, onchange) {
   let weights = mixes.single(count, count - 1);
   let gamma = 1;
@@ -37,7 +37,7 @@ export function layerOptions(count) {
   return [...layers, ["mean", "Mean", "All layers in equal shares"]];
 }
 
-/** A range input with its letter and its figure. onmove(value, dragging): dragging while the hand is still on it. */
+/** A range input with its letter and its value. onmove(value, dragging): dragging while it is still being moved. */
 function slider(letter, title, min, max, step, onmove) {
   const output = el("output");
   const move = (dragging) => () => onmove(Number(input.value), dragging);

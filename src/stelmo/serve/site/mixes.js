@@ -1,4 +1,4 @@
-/** Shares of the layers ↔ a word in the address ↔ the server's mix.   "2" · "mean" · "0.2,0.5,0.3" */
+/** Weights of the layers ↔ their name in the address.   "2" · "mean" · "0.2,0.5,0.3" */
 
 const LEAST = 0.005;   // shares that differ by less are the same
 export const [SMALLEST, LARGEST] = [0.1, 3];   // γ
@@ -18,7 +18,7 @@ export function parse(text, count) {
   return sound ? numbers.map((share) => share / total) : single(count, count - 1);
 }
 
-/** The shortest word for these shares. */
+/** The shortest name of these weights. */
 export function name(weights) {
   const top = weights.findIndex((share) => share > 1 - LEAST);
   if (top >= 0) return String(top);
@@ -49,7 +49,7 @@ export function story(weights) {
   if (known === "0") return "Layer 0 depends only on the letters of the word, not on its context, so all uses with the same spelling coincide.";
   if (known === String(top)) return "The top layer has read the whole sentence in both directions.";
   if (known === "mean") return "The mean of all layers: spelling, grammar and meaning together.";
-  if (/^\d+$/.test(known)) return `Layer ${known} has read the sentence. It leans to grammar: what part of speech the word is.`;
+  if (/^\d+$/.test(known)) return `Layer ${known} has read the sentence. It represents mostly grammar, such as the part of speech of the word.`;
   return "A mix of your own. Move a slider to see what each layer contributes.";
 }
 

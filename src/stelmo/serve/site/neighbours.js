@@ -1,7 +1,7 @@
-/** A word in a sentence → its nearest uses, beside the neighbours of a vector that knows no context (Table 4). */
+/** A word in a sentence → its nearest uses, beside the neighbours of a static vector (Peters et al. 2018, Table 4). */
 
 import * as api from "./api.js";
-import { choice, el } from "./dom.js";
+import { barItem, choice, el } from "./dom.js";
 import { exportBar } from "./export.js";
 import { layerOptions } from "./mixer.js";
 import * as mixes from "./mixes.js";
@@ -23,8 +23,8 @@ export function view(model, change) {
   const layer = choice("Layer", layerOptions(model.layers), (value) => set({ layer: value }));
   const only = el("input", { type: "checkbox", onchange: () => set({ only: only.checked ? "1" : null }) });
   const says = status();
-  const contextual = el("ol.uses");
-  const fixed = el("ol.bars");
+  const contextual = el("ol");
+  const fixed = el("ol");
   const word = el("b", { dir: "auto" });
   const bar = exportBar(() => ({ name: `neighbours-${shown.word}`, rows: rows(shown.answer), data: shown.answer }));
   const results = el("div.columns", { hidden: true },
@@ -52,8 +52,8 @@ export function view(model, change) {
   });
 
   /** The last answer stays, with pale bars, until the next one. */
-  function keep(sentence) {
-    says.empty(sentence);
+  function keep(message) {
+    says.empty(message);
     results.classList.add("stale");
   }
 
@@ -61,8 +61,8 @@ export function view(model, change) {
     shown = { word: own, answer };
     says.clear();
     word.textContent = own;
-    fixed.replaceChildren(...answer.static.map(({ word: w, similarity }) => meter(el("bdi", {}, w), similarity)));
-    contextual.replaceChildren(...answer.contextual.map((use) => meter(sentence(use.tokens, use.position, AROUND), use.similarity)));
+    fixed.replaceChildren(...answer.static.map(({ word: w, similarity }) => line(el("bdi", {}, w), similarity)));
+    contextual.replaceChildren(...answer.contextual.map((use) => line(sentence(use.tokens, use.position, AROUND), use.similarity)));
     if (!answer.contextual.length) contextual.append(el("li.none", {}, "The index has no such use."));
     if (!answer.static.length) fixed.append(el("li.none", {}, "No static neighbours."));
     results.hidden = false;
@@ -81,12 +81,7 @@ export function view(model, change) {
   return { node, show };
 }
 
-/** A line with a bar as long as the similarity. */
-function meter(content, similarity) {
-  const fill = el("i.fill", { "aria-hidden": "true" });
-  fill.style.width = `${100 * Math.max(0, similarity)}%`;
-  return el("li", {}, el("span.what", {}, content), el("span.figure", {}, similarity.toFixed(2)), fill);
-}
+const line = (content, similarity) => barItem(el("span.what", {}, content), similarity.toFixed(2), similarity);
 
 function rows({ contextual, static: fixed }) {
   return [

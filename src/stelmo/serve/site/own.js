@@ -1,8 +1,8 @@
 /** A sentence typed by the visitor → the word of the map in it, or words of it that have a map. */
 
-import { el } from "./dom.js";
+import { el, whenTyped } from "./dom.js";
 
-const TYPING = 600;   // milliseconds of rest before the sentence is placed
+const TYPING = 600;   // milliseconds without typing before the sentence is placed
 const OFFERED = 6;    // words of the sentence that are offered instead
 const FEWEST = 3;     // uses of a word that is offered
 
@@ -10,12 +10,11 @@ const onPhone = () => matchMedia("(pointer: coarse)").matches;
 
 /** source: where sentences are cut into words and words are looked up; onsentence(text or null); onword(word). */
 export function ownSentence(source, onsentence, onword) {
-  let timer;
   let last = "";
+  const typed = whenTyped(submit, TYPING);
   const input = el("textarea", { id: "own", rows: 2, dir: "auto", spellcheck: "false", oninput: () => {
-    clearTimeout(timer);
-    if (!onPhone()) timer = setTimeout(submit, TYPING);   // there the page scrolls to the map: not while a sentence is typed
-  }, onkeydown: (event) => {
+    if (!onPhone()) typed.oninput();   // on a phone the page then scrolls to the map, which would disturb typing
+  }, onchange: typed.onchange, onkeydown: (event) => {
     if (event.key !== "Enter") return;
     event.preventDefault();
     submit();
@@ -26,7 +25,6 @@ export function ownSentence(source, onsentence, onword) {
     label, el("div.own-row", {}, input, el("button.primary", { type: "submit" }, "Show")), said);
 
   function submit() {
-    clearTimeout(timer);
     if (onPhone()) input.blur();
     if (input.value.trim() === last) return;
     onsentence(input.value.trim() || null);
@@ -43,7 +41,7 @@ export function ownSentence(source, onsentence, onword) {
     }
     const written = [...new Set(sentences.flat().map((token) => token.toLowerCase()).filter((token) => /\p{L}{3,}/u.test(token)))];
     const { words } = written.length ? await source.known(written.slice(0, 60)) : { words: [] };
-    const offered = words.filter(({ uses }) => uses >= FEWEST).sort((a, b) => a.uses - b.uses).slice(0, OFFERED);   // "the" comes last
+    const offered = words.filter(({ uses }) => uses >= FEWEST).sort((a, b) => a.uses - b.uses).slice(0, OFFERED);   // rare words first: "the" comes last
     said.append(el("p", {}, "Your sentence does not contain ", el("strong", {}, word), ". ",
       offered.length ? "Choose a word of your sentence to see its map:" : "Type a sentence with this word."));
     if (offered.length) said.append(el("p.chips", {}, offered.map(({ word: other }) => el("button.chip", { type: "button", onclick: () => onword(other) }, el("bdi", {}, other)))));

@@ -1,20 +1,20 @@
 /** Uses with places, groups and labels → the map of one mix, which can be zoomed and selected from. Knows no server. */
 
-import { el, motion } from "./dom.js";
+import { el, isShortcut, motion } from "./dom.js";
 import { outline, placeLabels } from "./labels.js";
 import { places, projection, step } from "./layout.js";
 import { plain, sentence } from "./sentence.js";
 
-const REACH = 30;        // pixels from the pointer within which a point is meant
+const REACH = 30;        // pixels from the pointer within which the nearest point is the one pointed at
 const GLIDE = 700;       // milliseconds of a move between layers
 const FOLLOW = 160;      // and while a slider is dragged
-const FARTHEST = 12;     // times enlarged
-const EDGE = 14;         // pixels: a sentence of the visitor that falls outside is drawn at the edge
+const FARTHEST = 12;     // greatest magnification
+const EDGE = 14;         // pixels from the edge at which the visitor's sentence is drawn if its place is outside the map
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const STAR = d3.symbol(d3.symbolStar, 260)();
 
-/** onhover(id or null, with its sentence), onpick(id or null) and onselect([ids]) are called; highlight, pick, light, keep
-    and dim are how the page answers. */
+/** onhover(id or null, whether with its sentence), onpick(id or null) and onselect([ids]) are called; they change nothing
+    here: highlight, pick, light, keep and dim do. */
 export function scatter(name, onhover, onpick, onselect) {
   const svg = d3.create("svg").attr("class", "scatter").attr("role", "listbox").attr("tabindex", 0);
   const [outlines, links] = ["outlines", "links"].map((kind) => svg.append("g").attr("class", kind).attr("aria-hidden", "true"));
@@ -65,7 +65,7 @@ export function scatter(name, onhover, onpick, onselect) {
     const same = content.word === shown.word;
     shown = content;
     if (!same) svg.call(zoom.transform, d3.zoomIdentity);
-    svg.attr("aria-label", `${content.uses.length} uses of ${content.word}; arrow keys walk over them, Enter chooses one`);
+    svg.attr("aria-label", `${content.uses.length} uses of ${content.word}; arrow keys move between them, Enter chooses one`);
     if (!content.uses.some((use) => use.id === active)) highlight(null);
     paint(!motion() || document.hidden ? 0 : dragging ? FOLLOW : same ? duration : 0, dragging);
   }
@@ -141,24 +141,24 @@ export function scatter(name, onhover, onpick, onselect) {
   /** Shows a use: a ring in every map, its sentence where the pointer or the keys are. */
   function highlight(id, withCard = false) {
     active = id;
-    svg.classed("reading", id !== null);
     mark();
     const i = shown.uses.findIndex((use) => use.id === id);
     card.hidden = i < 0 || !withCard;
     if (i < 0) svg.attr("aria-activedescendant", null);
     else svg.attr("aria-activedescendant", optionId(shown.uses[i]));
-    if (!card.hidden) place(i);
+    if (!card.hidden) showCard(i);
   }
 
-  function place(i) {
+  function showCard(i) {
     const [x, y] = spots[i];
     card.className = `card c${shown.colours[shown.uses[i].cluster]}`;
     card.replaceChildren(sentence(shown.uses[i].tokens, shown.uses[i].position));
-    const room = node.clientWidth - card.offsetWidth;
-    card.style.left = `${Math.max(0, Math.min(room, x - card.offsetWidth / 2))}px`;
+    const free = node.clientWidth - card.offsetWidth;
+    card.style.left = `${Math.max(0, Math.min(free, x - card.offsetWidth / 2))}px`;
     card.style.top = y > node.clientHeight / 2 ? `${y - card.offsetHeight - 14}px` : `${y + 14}px`;
   }
 
+  /** The use at the pointer, or null. */
   const under = (event) => {
     if (!spots.length) return null;
     const [x, y] = d3.pointer(event, svg.node());
@@ -167,6 +167,7 @@ export function scatter(name, onhover, onpick, onselect) {
   };
 
   function key(event) {
+    if (isShortcut(event)) return;
     const at = shown.uses.findIndex((use) => use.id === active);
     const walk = ARROWS[event.key];
     if (walk && spots.length) onhover(shown.uses[at < 0 ? 0 : step(spots, at, walk)].id, true);
@@ -178,7 +179,7 @@ export function scatter(name, onhover, onpick, onselect) {
     event.preventDefault();
   }
 
-  /** A line around points, while the pointer is down. */
+  /** Draws a line around points while the pointer is down. Returns whether it does. */
   function encircle(event) {
     if (event.type === "pointerdown" && event.isPrimary && (isSelecting() || event.shiftKey)) {
       trace = [];
@@ -191,6 +192,7 @@ export function scatter(name, onhover, onpick, onselect) {
     return true;
   }
 
+  /** The pointer was lifted: the points inside the line are selected, and the click that follows chooses none. */
   function encircled() {
     if (!trace) return;
     const inside = shown.uses.filter((_, i) => d3.polygonContains(trace, spots[i])).map((use) => use.id);
@@ -207,7 +209,7 @@ export function scatter(name, onhover, onpick, onselect) {
     .on("pointermove pointerdown", (event) => {
       if (encircle(event)) return;
       const id = under(event);
-      if (id !== active || card.hidden) onhover(id, event.pointerType !== "touch");
+      if (id !== active || (id !== null && card.hidden)) onhover(id, event.pointerType !== "touch");
     })
     .on("pointerup pointercancel", encircled)
     .on("pointerleave", () => onhover(null))
@@ -228,7 +230,8 @@ export function scatter(name, onhover, onpick, onselect) {
 /** A place as a transform, to a tenth of a pixel. */
 const at = (spot) => `translate(${spot.map((p) => Math.round(10 * p) / 10)})`;
 
-/** To where the transform says, over so many milliseconds. As strings: d3 would ask the drawing for every matrix. */
+/** Moves elements to where the transform says, over so many milliseconds. Strings are interpolated because d3 would
+    otherwise compute a matrix for every element, which is slow. */
 function glide(selection, transform, duration) {
   if (!duration) selection.interrupt().attr("transform", transform);
   else selection.transition().duration(duration).ease(d3.easeCubicOut).attrTween("transform", function (datum, i) {

@@ -1,11 +1,12 @@
-/** Tokens → a sentence to read, with one word marked. Knows no server. */
+/** Tokens → a sentence to read, with one word marked; a use → the button that stands for it in a list. Knows no server. */
 
 import { el } from "./dom.js";
 
 const CLOSES = /^([.,;:!?%)\]}»”’]|'s|n't|'re|'ve|'ll|'d|'m|''|…|،|؛|؟|。|、)+$/u;
 const OPENS = /^[([{«“‘]+$|^``$/u;
 
-/** Tokens with the space before them, if any: none before what closes, none behind what opens. Straight quotes take turns. */
+/** Tokens with the space before them, if any: none before closing punctuation, none after opening punctuation. Straight
+    quotes open and close in turn. */
 export function joined(tokens) {
   let quoted = false;
   let glued = true;
@@ -32,4 +33,14 @@ export function sentence(tokens, position, around = Infinity) {
     pieces.slice(position + 1, to).join(""), to < tokens.length ? "\u00a0…" : "");
 }
 
+/** A button with the sentence of a use. onhover(id or null) is called as the pointer or the focus comes and goes, onpick(id)
+    when it is pressed; colour: of its group. */
+export function useButton(use, around, onhover, onpick, colour = null, ...more) {
+  const [enter, leave] = [() => onhover(use.id), () => onhover(null)];
+  return el(`button.line${colour === null ? "" : `.c${colour}`}`, {
+    type: "button", "data-use": use.id, onclick: () => onpick(use.id), onpointerenter: enter, onpointerleave: leave, onfocus: enter, onblur: leave,
+  }, sentence(use.tokens, use.position, around), more);
+}
+
+/** The sentence as a string. */
 export const plain = (tokens) => joined(tokens).join("");

@@ -1,9 +1,10 @@
-/** Waiting, empty and failed → a quiet line that a screen reader hears. */
+/** Waiting, nothing to show, failed → a line of text that a screen reader announces. */
 
 import { el } from "./dom.js";
 import { Refusal } from "./api.js";
+import { remember } from "./state.js";
 
-const SOON = 250;   // an answer that comes sooner shows no waiting line: it would only flicker
+const SOON = 250;   // milliseconds: for an answer that comes sooner no waiting line is shown, because it would flicker
 
 export function status() {
   const node = el("div.status", { role: "status", "aria-live": "polite" });
@@ -16,10 +17,11 @@ export function status() {
   return {
     node,
     clear: () => say(""),
-    waiting: (...children) => { clearTimeout(timer); timer = setTimeout(() => say("waiting", ...children), SOON); },
+    waiting: (...children) => { clearTimeout(timer); timer = setTimeout(say, SOON, "waiting", ...children); },
     empty: (...children) => say("empty", ...children),
     failed: (error) => {
-      if (!(error instanceof Refusal)) throw error;
+      clearTimeout(timer);
+      if (!(error instanceof Refusal)) throw error;   // a mistake in this program
       say("failed", el("strong", {}, "Error: "), error.message, error.status === 401 ? tokenForm() : "");
     },
   };
@@ -30,7 +32,7 @@ function tokenForm() {
   const input = el("input", { type: "password", "aria-label": "Token", autocomplete: "off" });
   const keep = (event) => {
     event.preventDefault();
-    sessionStorage.setItem("token", input.value.trim());
+    remember("sessionStorage", "token", input.value.trim());
     location.reload();
   };
   return el("form.token", { onsubmit: keep }, input, el("button", {}, "Use this token"));

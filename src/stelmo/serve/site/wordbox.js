@@ -1,7 +1,7 @@
 /** Letters typed → a word of the corpus, with suggestions (the combobox pattern of ARIA). */
 
 import { newest, words } from "./api.js";
-import { el } from "./dom.js";
+import { el, isShortcut } from "./dom.js";
 
 const SHOWN = 8;
 
@@ -10,11 +10,12 @@ export function wordbox(onpick) {
   const input = el("input.word", {
     role: "combobox", "aria-expanded": "false", "aria-controls": "suggestions", "aria-autocomplete": "list",
     "aria-label": "A word of the corpus", autocomplete: "off", autocapitalize: "off", spellcheck: "false", dir: "auto",
-    oninput: () => { resize(); suggest(input.value.trim()); },
+    oninput: () => { resize(); typed = input.value.trim(); suggest(typed); },
     onkeydown: key,
     onfocus: () => input.select(),
     onblur: () => { close(); finish(input.value); },
   });
+  let typed = null;   // the letters to which suggestions are wanted; null once the list was closed
   let active = -1;
   let last = "";
 
@@ -23,7 +24,7 @@ export function wordbox(onpick) {
 
   const suggest = newest(async (prefix) => {
     const found = prefix ? (await words(prefix, SHOWN).catch(() => ({ words: [] }))).words : [];
-    if (document.activeElement === input) open(found);
+    if (prefix === typed) open(found);
   });
 
   function open(found) {
@@ -36,7 +37,7 @@ export function wordbox(onpick) {
   function option({ word, uses }, i) {
     const take = (event) => { event.preventDefault(); finish(word); close(); };
     return el("li", { id: `suggestion-${i}`, role: "option", "aria-selected": "false", "data-word": word, onpointerdown: take },
-      el("bdi", {}, word), el("span.count", {}, uses.toLocaleString()));
+      el("bdi", {}, word), el("span.count", {}, uses.toLocaleString("en")));
   }
 
   function point(i) {
@@ -47,6 +48,7 @@ export function wordbox(onpick) {
   }
 
   function close() {
+    typed = null;
     list.hidden = true;
     input.setAttribute("aria-expanded", "false");
   }
@@ -58,6 +60,7 @@ export function wordbox(onpick) {
   }
 
   function key(event) {
+    if (isShortcut(event)) return;
     const count = list.hidden ? 0 : options().length;
     if (event.key === "ArrowDown" && count) point((active + 1) % count);
     else if (event.key === "ArrowUp" && count) point((active - 1 + count) % count);
@@ -72,5 +75,12 @@ export function wordbox(onpick) {
     resize();
   }
 
-  return { node: el("span.wordbox", {}, input, list), set: (word) => { last = word; set(word); } };
+  /** The word of the map. What is being typed stays if the word does not change. */
+  function follow(word) {
+    if (word === last) return;
+    last = word;
+    set(word);
+  }
+
+  return { node: el("span.wordbox", {}, input, list), set: follow };
 }
