@@ -3,8 +3,8 @@
 python bench/recipes.py CORPUS VECTORS FOLDER [--tokens 640000] [--only NAME ...] [--print]
 
 Every row is a run of its own in FOLDER, on one thread: a finished one is read, an interrupted one resumes. The
-table has the perplexity after each fifth of the tokens and the processor time of the command, spelling included.
-The picture shows the first three rows. `--print` runs nothing.
+table has what is set, the perplexity after each fifth of the tokens, and the processor time of the command, the fit of
+the encoder included. The picture shows the first three rows. `--print` runs nothing.
 """
 
 import argparse
@@ -27,8 +27,8 @@ RECIPES: dict[str, tuple[bool | str, tuple[str, ...]]] = {
     "biases from counts": (False, ()),
     "warm start": (True, ()),
     "vectors trained on the corpus": ("trained", ()),
-    "lesson of 500 steps": (True, ("vectors.steps=500",)),
-    "lesson of 8,000 steps": (True, ("vectors.steps=8000",)),
+    "fit of 500 steps": (True, ("vectors.steps=500",)),
+    "fit of 8,000 steps": (True, ("vectors.steps=8000",)),
     "rows of 0.1": (True, ("vectors.rows=0.1",)),
     "rows of 0.5": (True, ("vectors.rows=0.5",)),
     "outputs of 0.5": (True, ("vectors.scale=0.5",)),
@@ -43,6 +43,7 @@ RECIPES: dict[str, tuple[bool | str, tuple[str, ...]]] = {
     "Muon 0.01, late decay": (True, (*MUON, "matrix_lr=0.01", "decay=late")),
 }
 DRAWN = ("random start", "biases from counts", "warm start")
+NOTE = "processor.json"  # in each run: the processor time, and whether it is finished
 
 
 def command(name: str, corpus: str, vectors: str, folder: str, tokens: int) -> list[str]:
@@ -64,19 +65,32 @@ def command(name: str, corpus: str, vectors: str, folder: str, tokens: int) -> l
     ]
 
 
+def settings_of(name: str) -> str:
+    start, words = RECIPES[name]
+    vectors = [] if start is False else ["--vectors VECTORS" if start is True else f"--vectors {start}"]
+    return " ".join(f"`{part}`" for part in (*vectors, *words))
+
+
 def run_folder(folder: str, name: str) -> Path:
     return Path(folder) / "".join(c if c.isalnum() else "-" for c in name.lower())
 
 
-def run(words: list[str]) -> None:
-    """The command, and the processor time it took added to cpu.json of its run."""
+def run(words: list[str], folder: Path) -> None:
+    """The command; the processor time that it took in all attempts is noted in its run."""
     print("$", shlex.join(words), flush=True)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-m", *words], check=True)
+    code = subprocess.run([sys.executable, "-m", *words]).returncode
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    note = Path(words[words.index("--to") + 1]) / "cpu.json"
-    spent = json.loads(note.read_text()) if note.is_file() else 0.0
-    note.write_text(json.dumps(spent + after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
+    spent = noted(folder)["seconds"] + after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if folder.is_dir():
+        (folder / NOTE).write_text(json.dumps({"seconds": spent, "finished": code == 0}))
+    if code:
+        sys.exit(code)
+
+
+def noted(folder: Path) -> dict[str, float]:
+    note = folder / NOTE
+    return json.loads(note.read_text()) if note.is_file() else {"seconds": 0.0, "finished": False}
 
 
 def curve(folder: Path) -> list[tuple[int, float]]:
@@ -96,16 +110,16 @@ def main() -> None:
     given = parser.parse_args()
     for name in given.only:
         folder = run_folder(given.folder, name)
-        if not given.print and not (folder / "cpu.json").is_file():
-            run(command(name, given.corpus, given.vectors, given.folder, given.tokens))
+        if not given.print and not noted(folder)["finished"]:
+            run(command(name, given.corpus, given.vectors, given.folder, given.tokens), folder)
     done = {name: run_folder(given.folder, name) for name in RECIPES}
-    done = {name: folder for name, folder in done.items() if (folder / "cpu.json").is_file()}
+    done = {name: folder for name, folder in done.items() if noted(folder)["finished"]}
     curves = {name: curve(folder) for name, folder in done.items()}
     head = " | ".join(f"{tokens // 1000}k" for tokens, _ in curves["warm start"])
-    print(f"\n| recipe | {head} | minutes |\n|{'---|' * (POINTS + 2)}")
+    print(f"\n| recipe | set | {head} | minutes |\n|{'---|' * (POINTS + 3)}")
     for name, points in curves.items():
-        minutes = json.loads((done[name] / "cpu.json").read_text()) / 60
-        print(f"| {name} | {' | '.join(f'{perplexity:.0f}' for _, perplexity in points)} | {minutes:.1f} |")
+        figures = " | ".join(f"{perplexity:.0f}" for _, perplexity in points)
+        print(f"| {name} | {settings_of(name)} | {figures} | {noted(done[name])['seconds'] / 60:.1f} |")
     drawn = {name: [(t / 1000, p) for t, p in curves[name]] for name in DRAWN if name in curves}
     picture = Path(given.folder) / "recipes.svg"
     plots.lines(picture, drawn, x="thousand tokens", y="held-out perplexity", title="Start of a run", log_y=True)

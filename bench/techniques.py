@@ -1,6 +1,6 @@
 """What each technique of the engine contributes, one switched off at a time.
 
-Run: techniques.py [SIZE] [PICTURE.svg] [ROUNDS]
+Run: techniques.py [SIZE] [PICTURE.svg] [ROUNDS] [NAME …]     by default all techniques
 
 Each is taken out by exchanging the piece of code that holds it; the rest stays as it is. Figures are shares of the
 whole engine's speed inside one run: 0.5 means that without the technique it is half as fast.
@@ -104,7 +104,7 @@ def thirty_two_rows(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield order[first : first + 32]
 
 
-def shares(size: str, rounds: int) -> dict[str, float]:
+def shares(size: str, rounds: int, only: Sequence[str]) -> dict[str, float]:
     model, text = speed.random_model(size), speed.zipf_text(speed.SENTENCES[size])
 
     def whole() -> None:
@@ -125,20 +125,23 @@ def shares(size: str, rounds: int) -> dict[str, float]:
         return forgetting
 
     whole()
-    found = _shares({name: without(off) for name, off in KNOWN.items()}, whole, text, rounds)
-    return found | _shares({name: anew(without(off)) for name, off in UNKNOWN.items()}, anew(whole), text, rounds)
+    known, unknown = ({name: off for name, off in all_.items() if name in only} for all_ in (KNOWN, UNKNOWN))
+    found = _shares({name: without(off) for name, off in known.items()}, whole, text, rounds)
+    return found | _shares({name: anew(without(off)) for name, off in unknown.items()}, anew(whole), text, rounds)
 
 
 def _shares(
     runs: dict[str, Callable[[], object]], whole: Callable[[], object], text: speed.Sentences, rounds: int
 ) -> dict[str, float]:
+    if not runs:
+        return {}
     rates = speed.medians({"whole": (whole, text)} | {name: (run, text) for name, run in runs.items()}, rounds)
     return {name: rates[name] / rates["whole"] for name in runs}
 
 
-def main(size: str = "small", picture: str | None = None, times: str = "3") -> None:
+def main(size: str = "small", picture: str | None = None, times: str = "3", *only: str) -> None:
     rounds = int(times)
-    found = shares(size, rounds)
+    found = shares(size, rounds, only or [*KNOWN, *UNKNOWN])
     print(f"{size}, {torch.get_num_threads()} threads, median of {rounds} interleaved rounds\n")
     print("| without | speed left |\n|---|---|")
     for name, share in found.items():
