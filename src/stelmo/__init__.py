@@ -1,4 +1,4 @@
-"""stelmo: ELMo alive again. Text → contextual word vectors, from every ELMo model people still own."""
+"""stelmo: a maintained ELMo. Text → contextual word vectors, from ELMo models in all their file formats."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

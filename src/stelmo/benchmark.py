@@ -91,7 +91,10 @@ def measure(size: str, rounds: int) -> Speed:
         },
         rounds,
     )
-    return Speed(rates, peak, rates["every word known"] * _operations(model.config) / sgemm_limit(size))
+    lstm = model.config.lstm
+    # Multiplications and additions of the LSTMs for one token.
+    operations = 2 * 2 * lstm.layers * (2 * lstm.projection * 4 * lstm.cells + lstm.cells * lstm.projection)
+    return Speed(rates, peak, rates["every word known"] * operations / sgemm_limit(size))
 
 
 def _without_known_words(model: Model, sentences: Sentences) -> None:
@@ -102,7 +105,7 @@ def _without_known_words(model: Model, sentences: Sentences) -> None:
 def compare(
     models: Mapping[str, Model], rounds: int, clock: Clock = time.perf_counter, sentences: int = 200
 ) -> dict[str, Rates]:
-    """Model → tokens a second, the models in turns: no word known, every word known, one sentence at a time."""
+    """Tokens a second of each model, run in turns: no word known, every word known, one sentence at a time."""
     text = zipf_text(sentences)
     one = text[:SINGLE]
     work: dict[tuple[str, str], tuple[Callable[[], object], Sentences]] = {}
@@ -122,22 +125,19 @@ def _one_by_one(model: Model, sentences: Sentences) -> None:
 def by_rows(size: str, rounds: int, rows: Sequence[int] = ROWS, length: int = 20) -> dict[int, float]:
     """Tokens per second for batches of these numbers of rows, all of one length, every word known."""
     model = random_model(size)
+    start = model.start_state("fresh")
     words = [word for sentence in zipf_text(400) for word in sentence]
     work: dict[str, tuple[Callable[[], object], Sentences]] = {}
     for count in rows:
         text = [[words[(row * length + place) % len(words)] for place in range(length)] for row in range(count)]
-        work[str(count)] = (lambda text=text: _at_once(model, text), text)  # type: ignore[misc]
+        work[str(count)] = (lambda text=text: model.engine.compute().run(text, start), text)  # type: ignore[misc]
     return {int(name): rate for name, rate in medians(work, rounds).items()}
-
-
-def _at_once(model: Model, sentences: Sentences) -> object:
-    return model.engine.compute().run(sentences, model.start_state("fresh"))
 
 
 def medians(
     work: Mapping[_Name, tuple[Callable[[], object], Sentences]], rounds: int, clock: Clock = time.perf_counter
 ) -> dict[_Name, float]:
-    """Tokens a second of each, done in turns so that a disturbance meets all alike; the first round does not count."""
+    """Tokens a second of each, run in turns so that a disturbance affects all equally; the first round is ignored."""
     seconds: dict[_Name, list[float]] = {name: [] for name in work}
     for _ in range(rounds + 1):
         for name, (run, _) in work.items():
@@ -153,12 +153,6 @@ def sgemm_limit(size: str, rows: int = 256, rounds: int = 5) -> float:
     out = torch.empty(rows, 4 * cells)
     fastest = min(_seconds(lambda: torch.mm(x_nP, matrix_P4H, out=out)) for _ in range(10 * rounds))
     return 2 * rows * projection * 4 * cells / fastest
-
-
-def _operations(config: ModelConfig) -> float:
-    """Multiplications and additions of the LSTMs for one token."""
-    cells, projection = config.lstm.cells, config.lstm.projection
-    return 2 * 2 * config.lstm.layers * (2 * projection * 4 * cells + cells * projection)
 
 
 def _seconds(run: Callable[[], object], clock: Clock = time.perf_counter) -> float:

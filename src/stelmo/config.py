@@ -140,7 +140,9 @@ class TransformerConfig(Settings):
     @model_validator(mode="after")
     def _heads_share_the_width(self) -> "TransformerConfig":
         if self.width % self.heads or self.width % 2:
-            raise ValueError(f"a width of {self.width} for {self.heads} heads; they share an even number equally")
+            raise ValueError(
+                f"a width of {self.width} for {self.heads} heads; expected an even number that the heads divide"
+            )
         return self
 
 
@@ -175,7 +177,7 @@ class GatedCnnConfig(Settings):
         for number, block in enumerate(self.blocks, 1):
             if not block or block[-1][1] != self.width:
                 found = f"{block[-1][1]} outputs" if block else "no convolution"
-                raise ValueError(f"block {number} ends in {found}; a block ends in as many as the width, {self.width}")
+                raise ValueError(f"block {number} ends in {found}; expected as many as the width, {self.width}")
             for conv in block:
                 if len(conv) == 3 and conv[0] != 2:
                     raise ValueError(f"block {number}: a dilated convolution of width {conv[0]}; expected width 2")
@@ -253,13 +255,14 @@ AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
 def parse(kind: type[AnySettings], values: Any, where: str, error: type[StelmoError]) -> AnySettings:
-    """Validated settings, or one sentence naming the first thing that is wrong."""
+    """Validated settings; if they are invalid, an error that names the first problem."""
     try:
         return kind.model_validate(values)
     except ValidationError as problem:
         first = problem.errors()[0]
-        name = ".".join(_named(first["loc"]))
-        found = "" if first["type"] == "missing" else f" (found {_short(first['input'])})"
+        name, value = ".".join(_named(first["loc"])), repr(first["input"])
+        shown = value if len(value) <= 80 else value[:77] + "..."
+        found = "" if first["type"] == "missing" else f" (found {shown})"
         raise error(f"{where}: {name + ': ' if name else ''}{first['msg']}{found}") from None
 
 
@@ -274,8 +277,3 @@ def choose(name: str, value: object, choices: Sequence[object]) -> None:
     """Refuse a value that is not among the choices."""
     if value not in choices:
         raise ConfigError(f"{name}: {value!r} is not one of {', '.join(map(str, choices))}")
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -32,6 +32,8 @@ def lines(
     """One line for each series of (x, y)."""
 
     def draw(axes: "Axes") -> None:
+        from matplotlib.ticker import EngFormatter, LogLocator, StrMethodFormatter
+
         for name, points in series.items():
             marker = "o" if len(points) < 40 else None
             axes.plot(*zip(*points, strict=True), label=name, marker=marker, markersize=3)
@@ -39,8 +41,13 @@ def lines(
             places = sorted({place for points in series.values() for place, _ in points})
             axes.set_xscale("log", base=2)
             axes.set_xticks(places, [f"{place:,g}" for place in places])  # the measured values, not powers of two
+        elif max(place for points in series.values() for place, _ in points) >= 100_000:
+            axes.xaxis.set_major_formatter(EngFormatter())  # 2 M instead of 2 and 1e6 at the end of the axis
         if log_y:
             axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))  # 200 instead of 2 × 10²
+            axes.yaxis.set_minor_locator(LogLocator(subs=(2, 3, 5)))
+            axes.yaxis.set_minor_formatter(StrMethodFormatter("{x:,g}"))
 
     _save(path, draw, x, y, title, legend=len(series) > 1)
 
@@ -66,7 +73,7 @@ def panels(path: Path, panels: Mapping[str, Mapping[str, Points]], *, x: str, y:
 
 
 def bars(path: Path, values: Mapping[str, float], *, x: str, title: str) -> None:
-    """One horizontal bar for each name, from the top, so that names have room."""
+    """One horizontal bar for each name, from top to bottom: names have room beside them."""
 
     def draw(axes: "Axes") -> None:
         drawn = axes.barh(list(values), list(values.values()))

@@ -1,4 +1,4 @@
-"""What long-running work and its caller tell each other: progress reports, and the request to stop.
+"""How long-running work and its caller communicate: progress reports, and the request to stop.
 
 Knows no screen: a caller decides what is shown and where.
 """

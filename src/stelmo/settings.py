@@ -61,7 +61,7 @@ class OutputSettings(Settings):
 
     @property
     def unit(self) -> str:
-        """What has a vector."""
+        """What each vector belongs to."""
         return "sentence" if self.sentence_vectors else "word"
 
 
@@ -87,7 +87,7 @@ class PrepareSettings(Settings):
         None,
         ge=4,
         le=2**31 - 1,
-        description="lines of the vocabulary, <S> </S> <UNK> included; unset, and no min_count: 100000",
+        description="lines of the vocabulary, `<S>`, `</S>` and `<UNK>` included; unset, and no min_count: 100000",
     )
     min_count: Positive | None = Field(None, description="how often a vocabulary word must occur in the training part")
     vocabulary: str | None = Field(None, description="a vocabulary to use as it is, instead of counting one")
@@ -104,7 +104,7 @@ class PrepareSettings(Settings):
         if self.vocabulary is not None and (self.size is not None or self.min_count is not None):
             raise ValueError("a vocabulary is given or counted, not both; leave out size and min_count")
         if self.heldout > 1 and self.heldout != int(self.heldout):
-            raise ValueError(f"heldout {self.heldout}: a share below 1, or a whole number of sentences")
+            raise ValueError(f"heldout {self.heldout}: expected a share below 1, or a whole number of sentences")
         return self
 
     @property
@@ -191,7 +191,7 @@ class TrainSettings(Settings):
     @model_validator(mode="after")
     def _fits_the_device(self) -> "TrainSettings":
         if self.device == "cpu" and self.precision in ("bf16", "fp16"):
-            raise ValueError(f"precision {self.precision} is for a GPU; on the CPU take float32")
+            raise ValueError(f"precision {self.precision} is for a GPU; use float32 on the CPU")
         if self.batch % self.accumulate:
             raise ValueError(f"a batch of {self.batch} rows cannot be cut into {self.accumulate} equal parts")
         return self
@@ -250,7 +250,7 @@ class ElmoSettings(Settings):
     """ELMo in a task's network."""
 
     placement: Placement = Field("input", description="none, input, output or both")
-    layers: Literal["all", "top"] = Field("all", description="a learned mix of all layers, or only the top one")
+    layers: Literal["all", "top"] = Field("all", description="all (a learned mix of them) or top (only the top layer)")
     l2: float = Field(0.001, ge=0, allow_inf_nan=False, description="λ of the penalty on the mix's weights")
     dropout: Share = Field(0.5, description="dropout of ELMo's vectors")
     layer_norm: bool = Field(False, description="normalise each layer before the mix")

@@ -20,7 +20,7 @@ from shared import GOLDEN
 
 import stelmo
 from stelmo.cli.info import describe
-from stelmo.compat.inputs import loaded
+from stelmo.compat import loaded
 
 CHECKPOINT = GOLDEN.parents[1] / "fixtures" / "bilm_tf_checkpoint"
 OPTIONS = oracle.options(highways=2)

@@ -1,6 +1,7 @@
 """The levels of the packages: imports point down only; and rules for single packages."""
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +27,7 @@ LEVELS = [
 ]
 LEVEL_OF = {package: number for number, packages in enumerate(LEVELS) for package in packages}
 UNIT = Path(__file__).parent
+DOCUMENT = UNIT.parents[1] / "docs" / "architecture.md"
 # Tests of a whole package, or of a document; every other test file is named after the source file that it tests.
 CROSS_CUTTING = {
     "test_architecture.py",
@@ -72,6 +74,36 @@ def test_imports_point_down(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_a_file_says_what_it_is(path):
     assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def test_the_drawing_in_the_documentation_has_the_same_levels():
+    drawing = DOCUMENT.read_text(encoding="utf-8").split("## Levels")[1].split("```")[1]
+    drawn = [line.split() for line in drawing.splitlines() if line.strip(" │")]
+    assert [sorted(names) for names in drawn] == [sorted(level) for level in reversed(LEVELS)]
+
+
+def is_defined(name: str) -> bool:
+    """Whether `package.module`, and what follows it in a dotted name, is in the source."""
+    parts = name.split(".")
+    modules = [SOURCE.joinpath(*parts[:count]).with_suffix(".py") for count in range(1, len(parts) + 1)]
+    module = next((path for path in modules if path.is_file()), None)
+    if module is None:
+        return SOURCE.joinpath(*parts).is_dir()
+    nodes = ast.walk(ast.parse(module.read_text()))
+    known = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)} | {"<locals>"}
+    return set(parts[modules.index(module) + 1 :]) <= known
+
+
+def test_the_names_in_the_documentation_exist():
+    text = DOCUMENT.read_text(encoding="utf-8").split("## Every file")[0]
+    names = {name for name in re.findall(r"`([a-z_]+(?:\.[\w<>]+)+)`", text) if name.split(".")[0] in LEVEL_OF}
+    assert len(names) > 40
+    assert [name for name in sorted(names) if not is_defined(name)] == []
+
+
+def test_every_package_and_module_has_a_level():
+    names = {path.stem for path in SOURCE.glob("*.py")} | {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    assert names - {"__init__", "__main__"} == set(LEVEL_OF)
 
 
 def test_tests_mirror_the_source():

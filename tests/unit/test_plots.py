@@ -28,6 +28,15 @@ def test_on_a_logarithmic_axis_stands_what_was_measured(tmp_path):
     assert "<!-- 50 -->" in content
 
 
+def test_large_numbers_are_written_out_and_have_no_powers_of_ten(tmp_path):
+    points = {"a": [(0, 900.0), (2_000_000, 150.0)]}
+    pictures.lines(tmp_path / "a.svg", points, x="tokens", y="perplexity", title="", log_y=True)
+    content = (tmp_path / "a.svg").read_text()
+    assert "<!-- 2 M -->" in content
+    assert "<!-- 200 -->" in content
+    assert "mathdefault" not in content  # how 2 × 10² would be drawn
+
+
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_the_same_numbers_give_the_same_bytes(ending, tmp_path):
     assert draw(tmp_path / f"a.{ending}") == draw(tmp_path / f"b.{ending}")

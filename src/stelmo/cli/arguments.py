@@ -1,5 +1,6 @@
 """Arguments that several commands share: inputs (files, sentences, "-") as one stream; the model; old flags."""
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from stelmo.embed.model import Model
 
 STDIN = "-"
+_TEXT = {".txt", ".gz", ".xz", ".zst", ".conllu", ".conll", ".tsv", ".bio", ".iob", ".jsonl", ".ndjson", ".tok"}
+EXTENSIONS = {*_TEXT, ".parquet"}  # of files that are read
 
 FORMATS = (*formats.FORMATS, "parquet")
 From = Annotated[str | None, typer.Option("--from", help=f"{', '.join(FORMATS)}; default: by the file's extension.")]
@@ -44,13 +47,20 @@ class Inputs:
     ) -> None:
         if format is not None:
             choose("--from", format, FORMATS)
-        self._inputs = list(inputs) or [_standard_input()]
+        if not inputs and (sys.stdin is None or sys.stdin.isatty()):
+            raise ConfigError('no input: give a file, a "sentence in quotes", or pipe text in')
+        self._inputs = list(inputs) or [STDIN]
         self._format, self._column, self._keep = format, column, keep
         self._tokenizer = partial(sentences.tokenize, language=language, contractions=contractions)
         self._reader: LineReader | None = None
         self._finished = 0
         for name in self._inputs:
-            _refuse_missing(name)
+            # A word that looks like a path but does not exist is a mistake, not a sentence.
+            is_one_word = not any(map(str.isspace, name))
+            if is_one_word and ("/" in name or Path(name).suffix.lower() in EXTENSIONS) and not is_file(name):
+                raise DataError(
+                    f"{name}: no such file; put a sentence in quotes, with spaces, or pipe it to standard input"
+                )
 
     def fraction(self) -> float | None:
         """Every file counts the same, whatever its size."""
@@ -60,13 +70,23 @@ class Inputs:
     def __iter__(self) -> Iterator[Sentence]:
         for number, name in enumerate(self._inputs):
             self._finished, self._reader = number, None
-            yield from self._file(name) if is_file(name) else self._argument(name)
+            if is_file(name):
+                yield from self._file(name)
+                continue
+            self._refuse_columns("a sentence")
+            for tokens in [name.split()] if self._format == "tokens" else self._tokenizer(name):
+                yield Sentence(tokens, "argument", 1)
 
     def _file(self, name: str) -> Iterator[Sentence]:
         is_parquet = Path(name).suffix.lower() == ".parquet"
         chosen = self._format or ("parquet" if is_parquet else formats.guess(name))
         if chosen == "parquet":
-            yield from self._table(name)
+            self._refuse_columns("parquet")
+            from stelmo.store import containers  # imported here, because `--help` does not need numpy
+
+            for row, value in containers.text_values(Path(name)):
+                for tokens in formats.of_value(value, f"{name}:{row}", self._tokenizer):
+                    yield Sentence(tokens, name, row)
             return
         if self._format is None and chosen == "text" and name != STDIN:
             screen.note(f"{name} is read as raw text; use --from tokens for one tokenised sentence per line")
@@ -75,29 +95,17 @@ class Inputs:
                 self._reader, name, chosen, tokenizer=self._tokenizer, column=self._column, keep=self._keep
             )
 
-    def _table(self, name: str) -> Iterator[Sentence]:
-        self._refuse_columns("parquet")
-        from stelmo.store import containers  # imported here, because `--help` does not need numpy
-
-        for row, value in containers.text_values(Path(name)):
-            for tokens in formats.of_value(value, f"{name}:{row}", self._tokenizer):
-                yield Sentence(tokens, name, row)
-
     def _refuse_columns(self, kind: str) -> None:
         if self._keep:
             raise ConfigError(f"--keep {self._keep[0]}: {kind} has no such column; give conllu, columns or jsonl")
 
-    def _argument(self, text: str) -> Iterator[Sentence]:
-        self._refuse_columns("a sentence")
-        split = [text.split()] if self._format == "tokens" else self._tokenizer(text)
-        for tokens in split:
-            yield Sentence(tokens, "argument", 1)
 
-
-def _standard_input() -> str:
-    if sys.stdin is None or sys.stdin.isatty():
-        raise ConfigError('no input: give a file, a "sentence in quotes", or pipe text in')
-    return STDIN
+def split_texts(texts: Sequence[str], format: str, language: str, contractions: str) -> list[list[str]]:
+    """The sentences of texts that are arguments, never files. `format` is that of `TextOrTokens`."""
+    choose("--from", format, ("text", "tokens"))
+    if format == "tokens":
+        return [text.split() for text in texts]
+    return [tokens for text in texts for tokens in sentences.tokenize(text, language, contractions)]
 
 
 def is_file(name: str) -> bool:
@@ -107,19 +115,7 @@ def is_file(name: str) -> bool:
         return False
 
 
-def _refuse_missing(name: str) -> None:
-    """A word that looks like a path but does not exist is a mistake, not a sentence."""
-    looks_like_a_path = not any(map(str.isspace, name)) and ("/" in name or Path(name).suffix.lower() in _EXTENSIONS)
-    if looks_like_a_path and not is_file(name):
-        raise DataError(f"{name}: no such file; put a sentence in quotes, with spaces, or pipe it to standard input")
-
-
-_TEXT = {".txt", ".gz", ".xz", ".zst", ".conllu", ".conll", ".tsv", ".bio", ".iob", ".jsonl", ".ndjson", ".tok"}
-_EXTENSIONS = {*_TEXT, ".parquet"}
-
-
 # The model
-
 
 LOAD = LoadSettings()
 ModelName = Annotated[
@@ -166,12 +162,23 @@ def loaded(name: str | None, **settings: Any) -> "Model":
     return model
 
 
+def label_of(name: str | None) -> str:
+    """What the page and the service call a model."""
+    return "english" if name is None else Path(name).name
+
+
+def layer_of(text: str) -> str | int:
+    """The value of --layer: "2" → 2. Names, and what is not a layer at all, are left to the settings to check."""
+    return int(text) if re.fullmatch(r"-?\d{1,9}", text) else text
+
+
 # Old spellings → today's: the flags of the `allennlp elmo` command, and our own options that were renamed.
 #
 # allennlp elmo INPUT OUTPUT --all        one tokenised sentence per line → HDF5
 # stelmo embed  INPUT OUTPUT --all        the same file, whatever its name; an existing one is replaced
 #
-# Every sentence starts from zeros, as in the first batch of the old command; --state carry gives the later ones, too.
+# Every sentence starts from zeros, as in the first batch of the old command. With --state carry, the state is kept from
+# batch to batch, as in its later batches.
 
 _PANEL = "Flags of the old `allennlp elmo` command"
 OLD_LAYERS = {"all": "all", "top": "top", "average": "mean"}
@@ -222,7 +229,7 @@ def device_of(number: int | None, otherwise: str) -> str:
 
 
 def one_of(flag: str, old: str | None, name: str, new: str | None) -> str | None:
-    """Two flags for the same thing must agree."""
+    """The value of two flags for the same thing, which must agree."""
     if old is not None and new is not None and old != new:
         raise ConfigError(f"{flag} {old} and {name} {new} disagree; give one of them")
     return new if old is None else old

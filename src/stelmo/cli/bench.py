@@ -25,9 +25,9 @@ def bench(
     rounds: Annotated[int, typer.Option(min=1, help="Number of measurements; the median is printed.")] = 3,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; default: torch's.")] = None,
     clock: Annotated[
-        str, typer.Option(help="Of models: wall, or processor, which other work on the machine changes less.")
+        str, typer.Option(help="For models: wall, or processor, which other work on the machine changes less.")
     ] = "wall",
-    as_json: Annotated[bool, typer.Option("--json", help="Of models: print one JSON object per model.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For models: print one JSON object per model.")] = False,
     picture: Annotated[
         Path | None, typer.Option(help="Also measure batches of 1 to 1,024 rows and plot the result (.svg or .png).")
     ] = None,
@@ -69,8 +69,16 @@ def bench(
     )
     for line in speed.table({size: speed.measure(size, rounds) for size in chosen}):
         typer.echo(line)
-    if picture is not None:
-        _draw(chosen, rounds, picture)
+    if picture is None:
+        return
+    rates = {size: speed.by_rows(size, rounds) for size in chosen}
+    typer.echo("\n| rows | " + " | ".join(map(str, speed.ROWS)) + " |\n|" + "---|" * (len(speed.ROWS) + 1))
+    for size, found in rates.items():
+        typer.echo(f"| {size} | " + " | ".join(f"{rate:,.0f}" for rate in found.values()) + " |")
+    series = {size: [(float(rows), rate) for rows, rate in found.items()] for size, found in rates.items()}
+    title = "Speed by batch size"
+    pictures.lines(picture, series, x="rows per batch", y="tokens per second", title=title, log_x=True, log_y=True)
+    typer.echo(f"\n{picture}: written")
 
 
 def _compare(names: list[str], rounds: int, clock: str, as_json: bool) -> None:
@@ -91,17 +99,3 @@ def _compare(names: list[str], rounds: int, clock: str, as_json: bool) -> None:
     for name, rates in found.items():
         cells = (f"{rate:,.0f} ({rate / first[way]:.2f}×)" for way, rate in rates.items())
         typer.echo(f"| {name} | {sizes[name] / 1e6:.2f} M | " + " | ".join(cells) + " |")
-
-
-def _draw(sizes: list[str], rounds: int, picture: Path) -> None:
-    from stelmo import benchmark as speed
-    from stelmo import plots as pictures
-
-    rates = {size: speed.by_rows(size, rounds) for size in sizes}
-    typer.echo("\n| rows | " + " | ".join(map(str, speed.ROWS)) + " |\n|" + "---|" * (len(speed.ROWS) + 1))
-    for size, found in rates.items():
-        typer.echo(f"| {size} | " + " | ".join(f"{rate:,.0f}" for rate in found.values()) + " |")
-    series = {size: [(float(rows), rate) for rows, rate in found.items()] for size, found in rates.items()}
-    title = "Speed by batch size"
-    pictures.lines(picture, series, x="rows per batch", y="tokens per second", title=title, log_x=True, log_y=True)
-    typer.echo(f"\n{picture}: written")

@@ -27,6 +27,14 @@ def convert(
     token_embeddings: Annotated[
         bool, typer.Option("--token-embeddings", help="With --format bilm: add layer 0 of every vocabulary word.")
     ] = False,
+    centre: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CORPUS",
+            help="Subtract from layer 0 its mean over this corpus (made by `stelmo prepare`); the other layers and the "
+            "probabilities stay the same. Models of `stelmo pretrain` are centred already.",
+        ),
+    ] = None,
     state: Annotated[
         str | None,
         typer.Option(help="For NAME.onnx: the state every sentence starts from, warm or fresh; default: by the model."),
@@ -37,10 +45,22 @@ def convert(
     """Convert a model to another format."""
     format = renamed("--to FORMAT", to, "--format FORMAT", format)
     if target.suffix == ".onnx":
-        _refuse_for_onnx(format, dtype, token_embeddings)
+        if format != "stelmo":
+            raise ConfigError(f"--format {format} writes a folder, but NAME.onnx is a file; leave --format out")
+        if dtype not in (None, "float32"):
+            raise ConfigError(f"--dtype {dtype}: an ONNX file computes in float32; leave --dtype out")
+        if token_embeddings:
+            raise ConfigError("--token-embeddings requires --format bilm; an ONNX file has no place for them")
     elif state is not None:
         raise ConfigError(f"--state {state}: requires an output NAME.onnx; a model folder such as {target} keeps both")
     model = loaded(source, options=options, vocabulary=vocabulary, softmax=softmax, precision="float64")
+    if centre is not None:
+        from stelmo.corpus import folder
+        from stelmo.train.learner import mean_token_vector
+
+        mean_P = mean_token_vector(model.bilm, model.engine.word_ids, folder.read(centre))
+        if not model.bilm.centre(mean_P):
+            raise ConfigError(f"--centre {centre}: only LSTM models whose layer 0 ends with a bias can be centred")
     if target.suffix == ".onnx":
         from stelmo.integrations import onnx
 
@@ -50,12 +70,3 @@ def convert(
     chosen = dtype or model.stored_dtype
     model.save(target, format=format, dtype=chosen, token_embeddings=token_embeddings, overwrite=overwrite)
     typer.echo(f"{target}: {format} format, {chosen}")
-
-
-def _refuse_for_onnx(format: str, dtype: str | None, token_embeddings: bool) -> None:
-    if format != "stelmo":
-        raise ConfigError(f"--format {format} writes a folder, but NAME.onnx is a file; leave --format out")
-    if dtype not in (None, "float32"):
-        raise ConfigError(f"--dtype {dtype}: an ONNX file computes in float32; leave --dtype out")
-    if token_embeddings:
-        raise ConfigError("--token-embeddings requires --format bilm; an ONNX file has no place for them")

@@ -113,7 +113,7 @@ def embed(
     settings = parse(
         OutputSettings,
         {
-            "layer": int(layer) if layer.lstrip("-").isdigit() else layer,
+            "layer": arguments.layer_of(layer),
             "sentence_vectors": sentence_vectors,
             "dtype": dtype,
             "forget_sentences": forget_sentences,

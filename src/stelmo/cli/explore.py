@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from stelmo.cli import index as indexing
-from stelmo.cli.arguments import ModelName, Overwrite, loaded, note_renamed
+from stelmo.cli.arguments import ModelName, Overwrite, label_of, loaded, note_renamed
 from stelmo.cli.index import opened
 from stelmo.errors import ConfigError
 
@@ -36,7 +36,8 @@ def explore(
         typer.Option("--export", metavar="FILE", help="Write one HTML file with the maps of --words; serve nothing."),
     ] = None,
     words: Annotated[
-        str | None, typer.Option(metavar="WORDS", help="Words of --export, between commas; default: ten that separate.")
+        str | None,
+        typer.Option(metavar="WORDS", help="Words of --export, separated by commas; default: ten that separate well."),
     ] = None,
     overwrite: Overwrite = False,
     corpus: Annotated[list[str] | None, typer.Option("--index", hidden=True)] = None,
@@ -52,27 +53,21 @@ def explore(
     The index bundled with stelmo is computed at the first start, in less than a minute. `stelmo index` makes one of
     your own text. With --export the page is a file that needs no server, for a lecture or a web site.
     """
-    if corpus or to:
-        files, target = _old_spelling(folder, corpus, to)
+    if corpus or to:  # `stelmo explore --index CORPUS --to DIR`, the old spelling of `stelmo index`
+        if folder is not None:
+            raise ConfigError(f"{folder} and --index or --to: show an index or make one (`stelmo index`), not both")
+        if not corpus or to is None:
+            missing = "--to DIR" if corpus else "--index CORPUS"
+            raise ConfigError(f"{missing} is missing; make an index with `stelmo index CORPUS --to DIR`")
+        note_renamed("explore --index CORPUS", "stelmo index CORPUS")
         chosen = None if words is None else Path(words)
-        indexing.index(files, target, name, chosen, per_word, format, column, language, contractions)
+        indexing.index(corpus, to, name, chosen, per_word, format, column, language, contractions)
     elif export is not None:
         _export(name, folder, export, words, overwrite)
     elif words is not None:
         raise ConfigError("--words selects what --export writes; what to index is selected by `stelmo index --words`")
     else:
         _show(name, folder, tasks or [], port, not no_browser)
-
-
-def _old_spelling(folder: Path | None, corpus: list[str] | None, to: Path | None) -> tuple[list[str], Path]:
-    """`stelmo explore --index CORPUS --to DIR` of the last release."""
-    if folder is not None:
-        raise ConfigError(f"{folder} and --index or --to: show an index or make one (`stelmo index`), not both")
-    if not corpus or to is None:
-        missing = "--to DIR" if corpus else "--index CORPUS"
-        raise ConfigError(f"{missing} is missing; make an index with `stelmo index CORPUS --to DIR`")
-    note_renamed("explore --index CORPUS", "stelmo index CORPUS")
-    return corpus, to
 
 
 def _show(name: str | None, folder: Path | None, tasks: Sequence[Path], port: int, open_browser: bool) -> None:
@@ -86,7 +81,7 @@ def _show(name: str | None, folder: Path | None, tasks: Sequence[Path], port: in
         found,
         model,
         tasks,
-        name=_label(name),
+        name=label_of(name),
         credit=_credit(folder),
         port=port,
         open_browser=open_browser,
@@ -95,21 +90,17 @@ def _show(name: str | None, folder: Path | None, tasks: Sequence[Path], port: in
 
 
 def _export(name: str | None, folder: Path | None, file: Path, words: str | None, overwrite: bool) -> None:
-    from stelmo.explore import standalone, suggestions  # here, because `--help` needs no torch
+    from stelmo.explore import search, standalone  # imported here, because `--help` does not need torch
     from stelmo.store import atomic
 
     atomic.refuse_existing(file, overwrite)
     model = loaded(name)
     index = opened(folder, model)
     asked = [word.strip() for word in (words or "").split(",") if word.strip()]
-    chosen = asked or suggestions.suggested(index, WORDS)
-    made = standalone.page(index, chosen, model=model, name=_label(name), credit=_credit(folder))
+    chosen = asked or search.suggested(index, WORDS)
+    made = standalone.page(index, chosen, model=model, name=label_of(name), credit=_credit(folder))
     made.save(file, overwrite)
     typer.echo(f"{file}: the maps of {', '.join(chosen)}; open it in a browser")
-
-
-def _label(name: str | None) -> str:
-    return "english" if name is None else Path(name).name
 
 
 def _credit(folder: Path | None) -> str:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from stelmo.cli import screen
 from stelmo.cli.arguments import (
     Contractions,
     Language,
@@ -20,10 +20,9 @@ from stelmo.cli.arguments import (
     VocabularyFile,
     loaded,
     refuse_carry,
+    split_texts,
 )
-from stelmo.config import choose
 from stelmo.errors import DataError
-from stelmo.text import sentences
 
 if TYPE_CHECKING:
     from stelmo.lm.probabilities import Guesses
@@ -52,29 +51,22 @@ def guess(
     from stelmo.lm import gaps  # imported here, because `--help` does not need torch
 
     refuse_carry(state)
-    choose("--from", format, ("text", "tokens"))
-    if format == "tokens":
-        found = [text.split() for text in texts]
-    else:
-        found = [tokens for text in texts for tokens in sentences.tokenize(text, language, contractions)]
-    places = [(tokens, gaps.find(tokens)) for tokens in found]
+    places = [(tokens, gaps.find(tokens)) for tokens in split_texts(texts, format, language, contractions)]
     if not any(positions for _, positions in places):
         raise DataError(f'no gap; write {gaps.GAP} in place of a word, as in "The {gaps.GAP} barked ."')
     model = loaded(name, options=options, vocabulary=vocabulary, softmax=softmax, state=state)
-    show = _print_json if as_json else _print_table
     for tokens, positions in places:
         for position, guesses in zip(positions, gaps.fill(model, tokens, positions, count), strict=True):
-            show(tokens, position, guesses)
-
-
-def _print_json(tokens: list[str], position: int, guesses: "Guesses") -> None:
-    lists = {name: [guess._asdict() for guess in found] for name, found in guesses._asdict().items()}
-    typer.echo(json.dumps({"tokens": tokens, "position": position, **lists}, ensure_ascii=False))
+            if as_json:
+                lists = {kind: [guess._asdict() for guess in best] for kind, best in guesses._asdict().items()}
+                typer.echo(json.dumps({"tokens": tokens, "position": position, **lists}, ensure_ascii=False))
+            else:
+                _print_table(tokens, position, guesses)
 
 
 def _print_table(tokens: list[str], position: int, guesses: "Guesses") -> None:
     """Three lists side by side, best word first."""
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table = screen.plain_table()
     for name in guesses._fields:
         table.add_column(name)
         table.add_column("", justify="right")

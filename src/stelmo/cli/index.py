@@ -40,29 +40,31 @@ def index(
 ) -> None:
     """Index the uses of every word in a corpus, for `stelmo explore`, `neighbours` and `serve`.
 
-    Run again, or with more text, it computes only what is missing.
+    If the command is run again, or with more text, it computes only what is missing.
     """
-    only = None if words is None else _read_words(words)
+    only = None
+    if words is not None:
+        with LineReader(words) as reader:
+            only = [word for _, line in reader if (word := line.strip())]
+        if not only:
+            raise DataError(f"{words}: no words; expected one per line")
     found = Inputs(corpus, format, column, language, contractions, keep or ())
-    build(loaded(model), found, to, only, per_word)
+    from stelmo.explore import index as indices  # imported here, because `--help` does not need torch
 
-
-def build(model: "Model", found: Inputs, to: Path, words: list[str] | None, per_word: int) -> None:
-    from stelmo.explore import index  # imported here, because `--help` does not need torch
-
+    encoder = loaded(model)
     is_new = not to.exists()
     with screen.progress("indexing", found.fraction) as advance:
-        made = index.build(model, found, to, words=words, per_word=per_word, advance=advance)
+        made = indices.build(encoder, found, to, words=only, per_word=per_word, advance=advance)
     if not len(made):
         if is_new:
-            index.discard(to)
-        raise DataError(f"{to}: the index is empty; the corpus does not use {'these words' if words else 'any word'}")
+            indices.discard(to)
+        raise DataError(f"{to}: the index is empty; the corpus does not use {'these words' if only else 'any word'}")
     typer.echo(f"{to}: {len(made):,} uses of {len(made.words):,} words; show them with `stelmo explore {to}`")
 
 
 def opened(folder: Path | None, model: "Model") -> "Index":
     """The index in the folder; None: the one bundled with stelmo, computed at first use and kept in the cache."""
-    from stelmo.explore import index
+    from stelmo.explore import index  # imported here, because `--help` does not need torch
 
     if folder is not None:
         found = index.open(folder)
@@ -78,11 +80,3 @@ def opened(folder: Path | None, model: "Model") -> "Index":
             advance(tokens)
 
         return index.open_bundled(model, advance=count)
-
-
-def _read_words(path: Path) -> list[str]:
-    with LineReader(path) as reader:
-        words = [word for _, line in reader if (word := line.strip())]
-    if not words:
-        raise DataError(f"{path}: no words; expected one per line")
-    return words

@@ -10,7 +10,6 @@ import typer
 from stelmo.errors import DataError, ModelError
 
 if TYPE_CHECKING:
-    from stelmo.config import EncoderConfig
     from stelmo.store.saved import SavedModel
 
 EXAMPLE = "Example: `stelmo info elmo_weights.hdf5`"
@@ -45,15 +44,23 @@ def describe(path: Path) -> Lines:
     if runs.recognises(path):
         return runs.describe(path)
     reader = _VECTOR_FILES.get(path.suffix) if path.is_file() else None
-    if path.suffix in (".hdf5", ".h5") and hdf5.contains(path, "RNN_0"):
+    if path.suffix in (".hdf5", ".h5") and hdf5.contains(path, "RNN_0"):  # the weights of a biLM
         reader = None
     return _describe_model(models.read(path)) if reader is None else reader(path)
 
 
 def _describe_model(saved: "SavedModel") -> Lines:
-    from stelmo.store.saved import describe_input
+    from stelmo.config import LstmConfig
+    from stelmo.store.saved import describe_encoder, describe_input
 
-    config = saved.config
+    config, encoder = saved.config, saved.config.encoder
+    if isinstance(encoder, LstmConfig):
+        clips = [f"cell {encoder.cell_clip:g}"] if encoder.cell_clip else []
+        clips += [f"projection {encoder.projection_clip:g}"] if encoder.projection_clip else []
+        size = f"{encoder.layers} layers of {encoder.cells} cells, projection {encoder.projection}, each direction"
+        layers = [("LSTM", size), ("clips", ", ".join(clips) or "none"), ("skip", "yes" if encoder.skip else "no")]
+    else:
+        layers = [describe_encoder(encoder)]
     parameters = sum(parameter.numel() for parameter in saved.bilm.parameters())
     start = "fresh (zeros): no warm state of its own" if saved.start is None else "warm: its own, stored"
     if not config.has_state:
@@ -63,24 +70,12 @@ def _describe_model(saved: "SavedModel") -> Lines:
         ("numbers", str(saved.dtype).removeprefix("torch.")),
         ("parameters", f"{parameters:,} (without softmax)"),
         ("input", describe_input(config.input)),
-        *_encoder_lines(config.encoder),
+        *layers,
         ("output", f"{config.depth} layers of {config.width} numbers per word"),
         ("vocabulary", "none" if saved.vocabulary is None else f"{len(saved.vocabulary):,} words"),
         ("softmax", "no" if saved.read_softmax is None else "yes"),
         ("start state", start),
     ]
-
-
-def _encoder_lines(encoder: "EncoderConfig") -> Lines:
-    from stelmo.config import LstmConfig
-    from stelmo.store.saved import describe_encoder
-
-    if not isinstance(encoder, LstmConfig):
-        return [describe_encoder(encoder)]
-    clips = [f"cell {encoder.cell_clip:g}"] if encoder.cell_clip else []
-    clips += [f"projection {encoder.projection_clip:g}"] if encoder.projection_clip else []
-    size = f"{encoder.layers} layers of {encoder.cells} cells, projection {encoder.projection}, each direction"
-    return [("LSTM", size), ("clips", ", ".join(clips) or "none"), ("skip", "yes" if encoder.skip else "no")]
 
 
 def _hdf5_vectors(path: Path) -> Lines:

@@ -2,23 +2,20 @@
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from stelmo.cli import screen
-from stelmo.cli.arguments import Contractions, Language, ModelName, loaded
+from stelmo.cli.arguments import Contractions, Language, ModelName, TextOrTokens, loaded, split_texts
 from stelmo.cli.index import opened
 from stelmo.config import choose
 from stelmo.settings import Layer
-from stelmo.text import sentences
 
 if TYPE_CHECKING:
     from stelmo.embed.model import Model
@@ -44,35 +41,40 @@ def neighbours(
         typer.Option(help="Static vectors such as GloVe; default: the model's layer 0, which sees spelling only."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    format: Annotated[str, typer.Option("--from", help="text, or tokens (split at white space).")] = "text",
+    format: TextOrTokens = "text",
     language: Language = "en",
     contractions: Contractions = "ptb",
 ) -> None:
-    """A word in its sentence → its nearest uses in an indexed corpus, beside its static neighbours.
+    """Find the nearest uses of a word in an indexed corpus, given its sentence; beside them, its static neighbours.
 
-    As in Table 4 of the paper: one vector per word mixes its meanings; a contextual vector finds uses of the same one.
+    As in Table 4 of the paper: a static vector mixes the meanings of a word; a contextual one finds uses with the same
+    meaning.
     """
-    choose("--from", format, ("text", "tokens"))
-    tokenizer = partial(sentences.tokenize, language=language, contractions=contractions)
-    from stelmo.explore import search  # here, because `--help` needs no torch
+    from stelmo.explore import search  # imported here, because `--help` does not need torch
 
-    tokens, position = search.find_word(word, [text.split()] if format == "tokens" else tokenizer(text))
+    tokens, position = search.find_word(word, split_texts([text], format, language, contractions))
     model = loaded(name)
-    layers = _layers(layer, model.config.depth)
+    depth = model.config.depth
+    names: dict[str, Layer] = {"mean": "mean", "top": "top", **{str(number): number for number in range(depth)}}
+    choose("--layer", layer, (*names, "all"))
+    layers = list(range(depth)) if layer == "all" else [names[layer]]
     index = opened(folder, model)
     static = _static(model, vectors, tokens[position], count)
     only = word if same_word else None
     contextual = search.nearest_by_layer(model, index, tokens, position, layers, count, only)
-    if as_json:
-        typer.echo(_json(tokens, position, static, contextual))
-    else:
+    if not as_json:
         _print(tokens, position, static, contextual)
-
-
-def _layers(asked: str, depth: int) -> list[Layer]:
-    names: dict[str, Layer] = {"mean": "mean", "top": "top", **{str(number): number for number in range(depth)}}
-    choose("--layer", asked, (*names, "all"))
-    return list(range(depth)) if asked == "all" else [names[asked]]
+        return
+    values = {
+        "tokens": tokens,
+        "position": position,
+        "static": [{"word": word, "similarity": similarity} for word, similarity in static],
+        "contextual": {
+            str(layer): [{**hit.use._asdict(), "similarity": hit.similarity} for hit in hits]
+            for layer, hits in contextual.items()
+        },
+    }
+    typer.echo(json.dumps(values, ensure_ascii=False))
 
 
 def _static(model: "Model", path: Path | None, word: str, count: int) -> list[tuple[str, float]]:
@@ -83,24 +85,9 @@ def _static(model: "Model", path: Path | None, word: str, count: int) -> list[tu
         return []
     source = search.static_of_model(model) if path is None else search.static_of_file(path)
     found = source.neighbours(word, count)
-    if not found:
+    if not found and path is not None:
         screen.note(f"{path} has no vector for {word!r}")
     return found
-
-
-def _json(
-    tokens: list[str], position: int, static: list[tuple[str, float]], contextual: "dict[Layer, list[Hit]]"
-) -> str:
-    values: dict[str, Any] = {
-        "tokens": tokens,
-        "position": position,
-        "static": [{"word": word, "similarity": similarity} for word, similarity in static],
-        "contextual": {
-            str(layer): [{**hit.use._asdict(), "similarity": hit.similarity} for hit in hits]
-            for layer, hits in contextual.items()
-        },
-    }
-    return json.dumps(values, ensure_ascii=False)
 
 
 def _print(
@@ -111,34 +98,25 @@ def _print(
     room = console.width - max([len("without context"), *(len(word) for word, _ in static)]) - 2 * NUMBER - 8
     console.print(_marked(tokens, position, console.width), "", sep="\n")
     for layer, hits in contextual.items():
-        table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+        table = screen.plain_table()
         table.add_column("without context")
         table.add_column("", justify="right")
         table.add_column(f"in context ({layer if layer in ('mean', 'top') else f'layer {layer}'})")
         table.add_column("", justify="right")
         for left, hit in zip_longest(static, hits):
-            table.add_row(*_static_cells(left), *_use_cells(hit, room))
+            cells = [Text(), Text()] if left is None else [Text(left[0]), Text(f"{left[1]:.2f}")]
+            if hit is not None:
+                cells += [_marked(hit.use.tokens, hit.use.position, room), Text(f"{hit.similarity:.2f}")]
+            table.add_row(*cells)
         console.print(table, "", sep="\n")
-
-
-def _static_cells(found: tuple[str, float] | None) -> tuple[Text, Text]:
-    return (Text(), Text()) if found is None else (Text(found[0]), Text(f"{found[1]:.2f}"))
-
-
-def _use_cells(hit: "Hit | None", room: int) -> tuple[Text, Text]:
-    if hit is None:
-        return Text(), Text()
-    return _marked(hit.use.tokens, hit.use.position, room), Text(f"{hit.similarity:.2f}")
 
 
 def _marked(tokens: Sequence[str], position: int, room: int) -> Text:
     """The word with as many tokens on both sides as fit."""
-    around = next(size for size in range(len(tokens), -1, -1) if not size or _size(tokens, position, size) <= room)
-    first, last = max(0, position - around), position + around + 1
+    for around in range(len(tokens), -1, -1):
+        first, last = max(0, position - around), position + around + 1
+        if cell_len(" ".join(tokens[first:last])) + 4 <= room:  # 4: two ellipses
+            break
     before, behind = tokens[first:position], tokens[position + 1 : last]
     left, right = " ".join(["…"] * (first > 0) + [*before]), " ".join([*behind] + ["…"] * (last < len(tokens)))
     return Text.assemble(f"{left} " if left else "", (tokens[position], "reverse"), f" {right}" if right else "")
-
-
-def _size(tokens: Sequence[str], position: int, around: int) -> int:
-    return cell_len(" ".join(tokens[max(0, position - around) : position + around + 1])) + 4  # two ellipses

@@ -26,7 +26,10 @@ def paper(
         str | None,
         typer.Option(help="table1 … table7, figure1, figure2; default: all of these. Also: controls, encoders."),
     ] = None,
-    tasks: Annotated[str | None, typer.Option(help="squad,snli,srl,coref,ner,sst5; default: all.")] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(help="squad, snli, srl, coref, ner, sst5, separated by commas; default: all."),
+    ] = None,
     ablate: Annotated[str, typer.Option(help="Tasks of Tables 2 and 3.")] = "snli,srl,sst5",
     curves: Annotated[str, typer.Option(help="Tasks of Figure 1.")] = "srl,sst5",
     size: Annotated[str, typer.Option(help="cpu, workstation or paper.")] = "cpu",
@@ -62,20 +65,32 @@ def paper(
     """Run the paper's experiments, cell by cell, and write report.md and report.html with figures.
 
     The part `controls` compares ELMo with its last layer alone, a fine-tuned biLM and a Transformer's token vectors.
-    The part `encoders` is of the follow-up paper (Peters et al. 2018b): an LSTM, a Transformer and a gated CNN trained
-    on the same text for the same processor time, and what their layers encode.
+    The part `encoders` comes from the follow-up paper (Peters et al. 2018b): an LSTM, a Transformer and a gated CNN
+    trained on the same text for the same processor time, and what their layers encode.
 
-    Each cell is a separate `stelmo` command. Run again after an interruption, or with other parts, the command keeps
-    the finished cells; the report marks cells that were not run.
+    Each cell is a separate `stelmo` command. If the command is run again after an interruption, or with other parts, it
+    keeps the finished cells; the report marks cells that were not run.
     """
     from stelmo.paper import cells, report, run
 
-    setup = cells.Setup(data, to, model, size, seeds, few_seeds, vectors=vectors, ablated=_names(ablate))
-    setup = setup._replace(curves=_names(curves), ablation_seeds=ablation_seeds)
-    setup = setup._replace(transformer=None if transformer is None else str(transformer))
-    setup = setup._replace(tasks=_names(tasks) or setup.tasks, parts=_names(parts) or setup.parts)
-    setup = setup._replace(corpus=corpus, processor_time=processor_time, settings=tuple(set_ or ()))
-    setup = setup._replace(encoders=_names(encoders) or setup.encoders)
+    default = cells.Setup(data, to)
+    setup = default._replace(
+        model=model,
+        size=size,
+        seeds=seeds,
+        few_seeds=few_seeds,
+        tasks=_names(tasks) or default.tasks,
+        ablated=_names(ablate),
+        curves=_names(curves),
+        ablation_seeds=ablation_seeds,
+        vectors=vectors,
+        parts=_names(parts) or default.parts,
+        transformer=None if transformer is None else str(transformer),
+        corpus=corpus,
+        processor_time=processor_time,
+        encoders=_names(encoders) or default.encoders,
+        settings=tuple(set_ or ()),
+    )
     wanted = cells.cells(setup)
     run.begin(setup, loaded(model).saved().fingerprint())
     if not only_report:

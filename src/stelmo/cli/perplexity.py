@@ -1,7 +1,6 @@
 """`stelmo perplexity`: how well a model predicts a text, or a corpus's held-out text, in both directions."""
 
 import json
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,11 +30,10 @@ from stelmo.cli.arguments import (
 from stelmo.cli.screen import Row
 from stelmo.errors import ConfigError, DataError
 from stelmo.settings import TrainSettings
-from stelmo.text.formats import Sentence
 
 if TYPE_CHECKING:
     from stelmo.embed.model import Model
-    from stelmo.lm.perplexity import Scored, Tally
+    from stelmo.lm.perplexity import Tally
     from stelmo.train.validation import HeldOut
 
 EXAMPLE = "Example: `stelmo perplexity my-model heldout.txt --per-file`, or `stelmo perplexity run/model --data corpus`"
@@ -66,7 +64,12 @@ def perplexity(
     per_file: Annotated[bool, typer.Option("--per-file", help="One row per file.")] = False,
     per_sentence: Annotated[bool, typer.Option("--per-sentence", help="One row per sentence.")] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Output file for the rows: .tsv, .jsonl; - prints JSON lines.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Output file for the rows of --per-file, --per-sentence or --data: .tsv, .jsonl; - prints JSON lines.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
     format: From = None,
@@ -98,7 +101,11 @@ def perplexity(
             "--from": format,
             "--state": state,
         }
-        _refuse_with_data([option for option, value in unread.items() if value], output, as_json)
+        for option, value in unread.items():
+            if value:
+                raise ConfigError(f"--data and {option} exclude each other; --data reads the held-out text of a corpus")
+        if as_json and str(output) == "-":
+            raise ConfigError("--json and -o - both print; give one of them")
         screen.refuse_rows_output(output, overwrite)
         _measure_corpus(name, files | compute, data, side_by_side, tokens, output, as_json, overwrite)
         return
@@ -111,7 +118,7 @@ def perplexity(
     model = loaded(name, **files, state=state, **compute)
     taking = screen.writing_rows(output, overwrite) if per_file or per_sentence else nullcontext(_ignore)
     with taking as write:
-        total = _total(_scored(model, found), write if per_file else _ignore, write if per_sentence else _ignore)
+        total = _total(model, found, write if per_file else _ignore, write if per_sentence else _ignore)
     about = {"model": name, "state": model.settings.state, "vocabulary": len(model.vocabulary or ())}
     if as_json:
         typer.echo(json.dumps(about | _figures(total), ensure_ascii=False))
@@ -136,42 +143,34 @@ def _ignore(row: Row) -> None:
     pass
 
 
-def _scored(model: "Model", found: Inputs) -> "Iterator[Scored]":
-    """Scores with a progress bar; an input without words is refused."""
+def _total(model: "Model", found: Inputs, write_file: screen.Write, write_sentence: screen.Write) -> "Tally":
+    """Score the input and write its rows; an input without words is refused."""
     from stelmo.lm.perplexity import scored
 
-    result = None
-    with screen.progress("scoring", found.fraction) as advance:
-        for result in scored(model, found, advance=advance):
-            yield result
-    if result is None:
-        raise DataError("the input contains no words")
-
-
-def _total(results: "Iterator[Scored]", write_file: screen.Write, write_sentence: screen.Write) -> "Tally":
     tallies: dict[str, Tally] = {}
-    for sentence, tally in results:
-        write_sentence(_sentence_row(sentence, tally))
-        tallies[sentence.source] = tallies[sentence.source] + tally if sentence.source in tallies else tally
+    with screen.progress("scoring", found.fraction) as advance:
+        for sentence, tally in scored(model, found, advance=advance):
+            write_sentence(
+                {
+                    "file": sentence.source,
+                    "line": sentence.line,
+                    "words": tally.words,
+                    "unknown": tally.unknown,
+                    "forward": tally.all.forward,
+                    "backward": tally.all.backward,
+                    "combined": tally.all.combined,
+                    "text": " ".join(sentence.tokens),
+                }
+            )
+            tallies[sentence.source] = tallies[sentence.source] + tally if sentence.source in tallies else tally
+    if not tallies:
+        raise DataError("the input contains no words")
     total, *more = tallies.values()
     for source, tally in tallies.items():
         write_file({"file": source, **_figures(tally)})
     for tally in more:
         total += tally
     return total
-
-
-def _sentence_row(sentence: Sentence, tally: "Tally") -> Row:
-    return {
-        "file": sentence.source,
-        "line": sentence.line,
-        "words": tally.words,
-        "unknown": tally.unknown,
-        "forward": tally.all.forward,
-        "backward": tally.all.backward,
-        "combined": tally.all.combined,
-        "text": " ".join(sentence.tokens),
-    }
 
 
 def _figures(tally: "Tally") -> Row:
@@ -198,13 +197,6 @@ def _show(total: "Tally", about: Row) -> None:
 
 
 # The held-out text of a corpus
-
-
-def _refuse_with_data(unread: list[str], output: Path | None, as_json: bool) -> None:
-    if unread:
-        raise ConfigError(f"--data and {unread[0]} exclude each other; --data reads the held-out text of a corpus")
-    if as_json and str(output) == "-":
-        raise ConfigError("--json and -o - both print; give one of them")
 
 
 def _measure_corpus(

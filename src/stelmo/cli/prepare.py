@@ -14,7 +14,6 @@ from stelmo.settings import PrepareSettings
 
 if TYPE_CHECKING:
     from stelmo.corpus.folder import Manifest
-    from stelmo.corpus.prepare import Prepared
 
 EXAMPLE = "Example: `stelmo prepare texts/ more.txt.xz --to corpus --size 50000`"
 DEFAULT = PrepareSettings()
@@ -40,9 +39,10 @@ def prepare(
 ) -> None:
     """Turn text files into a corpus to train on: a vocabulary and shards of word ids.
 
-    Run again, the same command resumes, or does nothing if the corpus is complete. Blank lines are skipped; the tokens
+    The same command again resumes, or does nothing if the corpus is complete. Blank lines are skipped; the tokens
     `<S>` and `</S>` are dropped, because the models use them as sentence markers.
     """
+    from stelmo.corpus.folder import describe
     from stelmo.corpus.prepare import prepare as run
 
     values = {
@@ -59,14 +59,8 @@ def prepare(
     # Cores that this process is allowed to use; not every system reports them.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     done = run(inputs, to, settings, processes=processes or cores, overwrite=overwrite, progress=screen.progress)
-    _report(to, done)
-
-
-def _report(folder: Path, done: "Prepared") -> None:
-    from stelmo.corpus.folder import describe
-
     if not done.made:
-        screen.note(f"{folder} already exists, made from the same files with the same settings; nothing to do")
+        screen.note(f"{to} already exists, made from the same files with the same settings; nothing to do")
     for label, value in describe(done.manifest):
         typer.echo(f"{label:<14} {value}")
     if _heldout_is_large(done.manifest):

@@ -26,7 +26,7 @@ StaticVectors = Annotated[
     typer.Option(
         metavar="FILE",
         help="Start from static word vectors: GloVe, word2vec (text or binary), fastText .vec, a folder of words.txt "
-        "and .npy, or `trained` (word2vec on the corpus itself). Of a tuned model: for its new softmax.",
+        "and .npy, or `trained` (word2vec on the corpus itself). `stelmo tune` uses them for the new softmax.",
     ),
 ]
 
@@ -60,20 +60,8 @@ def pretrain(
         plan = presets.with_vectors(plan, vectors, corpus, progress.message)
         outcome = training.pretrain(plan, corpus, to, progress)
     refuse_unfinished(outcome)
-    if outcome.first:
-        _report(outcome, to)
-
-
-def refuse_unfinished(outcome: "Outcome") -> None:
-    """A run that a signal stopped ends the command; only the first process of a run prints."""
-    if outcome.finished:
+    if not outcome.first:
         return
-    if outcome.first:
-        raise KeyboardInterrupt(f"stopped after step {outcome.step:,}")
-    raise typer.Exit(screen.INTERRUPTED)
-
-
-def _report(outcome: "Outcome", to: Path) -> None:
     if not outcome.worked:
         typer.echo(f"{to}: this run is finished; nothing to do")
     best = outcome.best
@@ -82,6 +70,15 @@ def _report(outcome: "Outcome", to: Path) -> None:
             f"{to / 'model'}: held-out perplexity {best.perplexity:,.2f} (forward {best.forward:,.2f}, backward "
             f"{best.backward:,.2f}; {best.tokens:,} words) after {outcome.tokens:,} tokens, best at step {best.step:,}"
         )
+
+
+def refuse_unfinished(outcome: "Outcome") -> None:
+    """End the command if a signal stopped the run; only the first process of a run prints."""
+    if outcome.finished:
+        return
+    if outcome.first:
+        raise KeyboardInterrupt(f"stopped after step {outcome.step:,}")
+    raise typer.Exit(screen.INTERRUPTED)
 
 
 @contextmanager
@@ -113,12 +110,8 @@ def _figures(report: "StepReport") -> str:
         parts.append(f"training loss {report.loss:.2f}")
     if report.best is not None:
         parts.append(f"held-out perplexity {report.best.perplexity:,.1f}")
-    parts.append(f"{_clock(report.seconds_left)} left")
-    return ", ".join(parts)
-
-
-def _clock(seconds: float) -> str:
-    if not math.isfinite(seconds):
-        return "?"
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
+    left = "?"
+    if math.isfinite(report.seconds_left):
+        hours, rest = divmod(round(report.seconds_left), 3600)
+        left = f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
+    return ", ".join([*parts, f"{left} left"])

@@ -36,7 +36,7 @@ def probe(
     ],
     data: Annotated[
         Path,
-        typer.Option("--data", "-d", help="Folder with the files of this probe; of several: the one that holds them."),
+        typer.Option("--data", "-d", help="Folder with the files of the probe; for several, the folder above them."),
     ],
     model: ModelName = None,
     layers: Annotated[
@@ -99,7 +99,11 @@ def probe(
 
     **all**  every probe whose folder (wsd, pos, wic, coarsewsd20, scws) is anywhere below --data, in one table
     """
-    names = _names(name)
+    names = list(dict.fromkeys(one.strip() for one in name.split(",")))
+    for one in names:
+        choose("probe", one, (*PROBES, ALL))
+    if ALL in names:
+        name, names = ALL, list(PROBES)
     options = {one: _options(one, limit, tokens, tags, seed, alone=len(names) == 1) for one in names}
     output = renamed("--to FILE", to, "--output FILE", output)
     given = [
@@ -111,18 +115,13 @@ def probe(
     screen.refuse_rows_output(output, overwrite)
     numbers = _numbers(layers)
     folders = _folders(name, names, data)
-    sources = [*_sources(model, numbers, static, device, threads), *_transformers(transformer or ())]
+    from stelmo.probes import embedding  # imported here, because `--help` does not need torch
+
+    baselines = [embedding.read_static(path) for path in static or ()]
+    sources = [embedding.of_model(loaded(model, device=device, threads=threads), numbers), *baselines]
+    sources += [embedding.of_transformer(folder) for folder in transformer or ()]
     found = {one: _measured(one, folder, sources, options[one], cache) for one, folder in folders.items()}
     _write(found, output, overwrite, markdown)
-
-
-def _names(name: str) -> list[str]:
-    if name == ALL:
-        return list(PROBES)
-    names = [one.strip() for one in name.split(",")]
-    for one in names:
-        choose("probe", one, (*PROBES, ALL))
-    return list(dict.fromkeys(names))
 
 
 def _folders(name: str, names: list[str], data: Path) -> dict[str, Path]:
@@ -144,7 +143,7 @@ def _folders(name: str, names: list[str], data: Path) -> dict[str, Path]:
 
 
 def _options(name: str, limit: int | None, tokens: int | None, tags: str, seed: int, alone: bool) -> dict[str, Any]:
-    """The options of this probe; those of another probe are refused, not ignored, where it is measured alone."""
+    """The options of this probe. If it is measured alone, options of other probes are refused, not ignored."""
     if name == "pos":
         if limit is not None and alone:
             raise ConfigError(f"--limit {limit}: probe pos counts words; use --tokens instead")
@@ -168,25 +167,6 @@ def _numbers(layers: str | None) -> "list[LayerOrDifference] | None":
     return found
 
 
-def _sources(
-    name: str | None,
-    layers: "list[LayerOrDifference] | None",
-    static: Sequence[Path] | None,
-    device: str,
-    threads: int | None,
-) -> "list[Source]":
-    from stelmo.probes import embedding  # imported here, because `--help` does not need torch
-
-    controls = [embedding.read_static(path) for path in static or ()]
-    return [embedding.of_model(loaded(name, device=device, threads=threads), layers), *controls]
-
-
-def _transformers(folders: Sequence[Path]) -> "list[Source]":
-    from stelmo.probes import embedding
-
-    return [embedding.of_transformer(folder) for folder in folders]
-
-
 def _measured(
     name: str, data: Path, sources: "Sequence[Source]", options: dict[str, Any], cache: Path | None
 ) -> "list[Row]":
@@ -204,13 +184,21 @@ def _measured(
 
 
 def _write(found: "Found", output: Path | None, overwrite: bool, markdown: bool) -> None:
+    """Into a file; without one as Markdown, or as a table: of several probes one, of a single probe one per figure."""
     from stelmo.probes import measure
+    from stelmo.probes.run import HEADLINES
 
     if markdown:
         typer.echo(measure.summary(found).markdown(), nl=False)
         return
+    if output is None and len(found) > 1:
+        Console().print(_table(measure.summary(found)))
+        return
     if output is None:
-        _show(found)
+        for name, of_probe in found.items():
+            for figure in HEADLINES[name]:
+                if table := measure.table(of_probe, figure):
+                    Console().print(Text(f"{figure}, percent"), _table(table), "", sep="\n")
         return
     names = dict.fromkeys(figure for rows in found.values() for row in rows for figure in row.figures)
     # A TSV row has every column; a JSON object has only the figures that exist.
@@ -223,22 +211,8 @@ def _write(found: "Found", output: Path | None, overwrite: bool, markdown: bool)
         typer.echo(f"{output}: {sum(map(len, found.values()))} rows")
 
 
-def _show(found: "Found") -> None:
-    """One probe: a table for each figure. Several: one table of all."""
-    from stelmo.probes import measure
-    from stelmo.probes.run import HEADLINES
-
-    if len(found) > 1:
-        Console().print(_table(measure.summary(found)))
-        return
-    for name, of_probe in found.items():
-        for figure in HEADLINES[name]:
-            if table := measure.table(of_probe, figure):
-                Console().print(Text(f"{figure}, percent"), _table(table), "", sep="\n")
-
-
 def _table(content: "Summary") -> Table:
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table = screen.plain_table()
     for column, name in enumerate(content.head):
         table.add_column(Text(name), justify="right" if column else "left", no_wrap=column > 0)
     for line in content.rows:

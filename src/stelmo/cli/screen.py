@@ -88,7 +88,7 @@ class _Meter:
         self._tokens += tokens
         rate = self._tokens / max(1e-9, time.monotonic() - self._start)
         share = self._fraction()
-        # The length of a pipe is unknown: the bar then only moves to and fro, but the rate is right.
+        # The length of a pipe is unknown: the bar then only moves back and forth, but the rate is right.
         return {"completed": share, "total": None if share is None else 1.0, "tokens": self._tokens, "rate": rate}
 
     def line(self, label: str, tokens: int) -> None:
@@ -156,9 +156,14 @@ def writing_rows(path: Path | None, overwrite: bool = False) -> Iterator[Write]:
             yield _Tsv(file) if path.suffix == ".tsv" else lambda row: print(_json(row), file=file)
 
 
+def plain_table() -> Table:
+    """A table without borders."""
+    return Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+
+
 def show_rows(rows: Sequence[Row]) -> None:
     """Print a table whose header has the names of the values."""
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table = plain_table()
     for name, value in (rows[0] if rows else {}).items():
         table.add_column(name.replace("_", " "), justify="left" if isinstance(value, str) else "right")
     for row in rows:
@@ -213,7 +218,7 @@ def print_words(sentences: Sequence[tuple[Sequence[str], Array]]) -> None:
 
 def print_uses(sentences: Sequence[tuple[Sequence[str], Array]], found: "Contrast") -> None:
     """One word in several sentences: its vector in each, and how similar these vectors are in each layer."""
-    uses = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    uses = plain_table()
     for title in ("", f"{found.word} in", "vector"):
         uses.add_column(Text(title))
     for number in sorted({number for pair in found.pairs for number in pair[:2]}):
@@ -221,7 +226,7 @@ def print_uses(sentences: Sequence[tuple[Sequence[str], Array]], found: "Contras
         shown = " ".join(tokens[:TOKENS_SHOWN])
         uses.add_row(str(number + 1), Text(shown), _numbers(vectors[list(tokens).index(found.word)]))
     Console().print(uses)
-    similarities = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    similarities = plain_table()
     similarities.add_column(Text(f"similarity of {found.word}"))
     for layer in range(len(found.pairs[0].cosines_L)):
         similarities.add_column(f"layer {layer}" + ("" if layer else " (no context)"), justify="right")
@@ -257,7 +262,7 @@ def print_sentences(sentences: Sequence[tuple[Sequence[str], Array]]) -> None:
 
 
 def _table(kind: str, rows: Sequence[Labelled], names: Sequence[str]) -> Table:
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table = plain_table()
     for title in (kind, "vector", f"most similar {kind}", "cosine"):
         table.add_column(title, justify="right" if title == "cosine" else "left")
     for (label, vector), (position, cosine) in zip(rows, _nearest([vector for _, vector in rows]), strict=True):

@@ -5,18 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stelmo.cli.arguments import LOAD, Device, ModelName, Precision, StartState, Threads, loaded, refuse_carry
+from stelmo.cli.arguments import LOAD, Device, ModelName, Precision, StartState, Threads, label_of, loaded, refuse_carry
 from stelmo.config import choose, help_of, parse
 from stelmo.errors import ConfigError
 from stelmo.settings import ServeSettings
 
 if TYPE_CHECKING:
-    from stelmo.explore.index import Index
+    from stelmo.serve.gate import LogFormat
 
 EXAMPLE = (
     'Example: `stelmo serve --port 8000`, then `curl localhost:8000/v1/tokenize --json \'{"text": "Stocks fell."}\'`'
 )
 DEFAULT = ServeSettings()
+LOG_FORMATS: "dict[str, LogFormat | None]" = {"text": "text", "json": "json", "off": None}
 
 
 def _limit(name: str) -> Any:
@@ -67,8 +68,16 @@ def serve(
     limits = {limit: value for limit, value in locals().items() if limit in ServeSettings.model_fields}
     settings = parse(ServeSettings, limits, "serve", ConfigError)
     refuse_carry(state)
-    choose("--access-log", access_log, ("text", "json", "off"))
-    gate, service, app = _modules()
+    choose("--access-log", access_log, tuple(LOG_FORMATS))
+    try:
+        from stelmo.serve import gate, service
+        from stelmo.serve.app import app
+    except ImportError as problem:  # the libraries of the service are an optional extra
+        if problem.name not in ("fastapi", "h11", "prometheus_client", "starlette", "uvicorn"):
+            raise
+        raise ConfigError(f"the service requires {problem.name}; pip install 'stelmo[serve]'") from None
+    from stelmo.explore.index import open as open_index
+
     secret = None if token_file is None else service.read_token(token_file)
     exposed = not service.is_loopback(host)
     if exposed and secret is None and not open_:
@@ -77,32 +86,14 @@ def serve(
     made = app(
         model,
         settings,
-        _index(index),
+        None if index is None else open_index(index),
         service.read_tasks(task or ()),
-        name="english" if name is None else Path(name).name,
+        name=label_of(name),
         token=secret,
         origins=allow_origin or (),
         hosts=None if exposed else gate.LOOPBACK,
-        access_log=None if access_log == "off" else access_log,
+        access_log=LOG_FORMATS[access_log],
     )
     if access_log != "off":
         service.log_to_stderr()
     service.run(made, host, port, lambda address: typer.echo(f"serving on {address}; stop with Ctrl-C"), settings)
-
-
-def _index(folder: Path | None) -> "Index | None":
-    from stelmo.explore import index
-
-    return None if folder is None else index.open(folder)
-
-
-def _modules() -> tuple[Any, Any, Any]:
-    """The modules of the service, whose libraries are an optional extra."""
-    try:
-        from stelmo.serve import gate, service
-        from stelmo.serve.app import app
-    except ImportError as problem:
-        if problem.name not in ("fastapi", "h11", "prometheus_client", "starlette", "uvicorn"):
-            raise
-        raise ConfigError(f"the service requires {problem.name}; pip install 'stelmo[serve]'") from None
-    return gate, service, app

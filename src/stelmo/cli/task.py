@@ -71,7 +71,7 @@ def task(
             "--set",
             metavar="NAME=VALUE",
             help=f"Override one setting; repeatable: {', '.join(TaskSettings.model_fields)}; size.hidden …; "
-            "elmo.layer_norm_over …",
+            "settings of ELMo with the prefix elmo. (layer_norm_over …).",
         ),
     ] = None,
 ) -> None:

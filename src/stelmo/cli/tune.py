@@ -1,7 +1,7 @@
 """`stelmo tune`: a model and text of a domain → the model fine-tuned to that domain."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,9 +11,6 @@ from stelmo.cli.pretrain import StaticVectors, refuse_unfinished, watching
 from stelmo.config import CodePointInput
 from stelmo.errors import ConfigError
 from stelmo.settings import TrainSettings
-
-if TYPE_CHECKING:
-    from stelmo.train.tune import Tuned
 
 EXAMPLE = "Example: `stelmo tune elmo_weights.hdf5 --data corpus --to run`"
 _NAMES = ", ".join(TrainSettings.model_fields)
@@ -61,13 +58,8 @@ def tune(
     with watching() as progress:
         tuned = tuning.tune(saved, shards.read(data), to, chosen, progress, new_softmax=new_softmax, vectors=vectors)
     refuse_unfinished(tuned.outcome)
-    if tuned.outcome.first:
-        _report(tuned, to)
-        if hdf5:
-            models.write(models.read(to / "model"), to / "hdf5", "bilm", overwrite=True)
-
-
-def _report(tuned: "Tuned", to: Path) -> None:
+    if not tuned.outcome.first:
+        return
     if not tuned.outcome.worked:
         screen.note(f"{to}: this run is finished; nothing to do")
     screen.show_rows(
@@ -84,3 +76,5 @@ def _report(tuned: "Tuned", to: Path) -> None:
     typer.echo(
         f"{to / 'model'}: best at step {after.step:,}; {after.tokens:,} held-out words and sentence ends were scored"
     )
+    if hdf5:
+        models.write(models.read(to / "model"), to / "hdf5", "bilm", overwrite=True)

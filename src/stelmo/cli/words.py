@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -22,14 +22,12 @@ from stelmo.cli.arguments import (
     State,
     Threads,
     VocabularyFile,
+    layer_of,
     loaded,
 )
 from stelmo.config import help_of, parse
 from stelmo.errors import ConfigError
 from stelmo.settings import WordSettings
-
-if TYPE_CHECKING:
-    from stelmo.jobs.words import Written
 
 EXAMPLE = "Example: `stelmo words corpus.txt.gz -o words.vec --min-count 5`"
 
@@ -62,47 +60,27 @@ def words(
     overwrite: Overwrite = False,
 ) -> None:
     """Write one vector per word: layer 0 for the vocabulary, or the mean over all uses in a corpus."""
-    asked = {"layer": layer, "min_count": min_count, "max_words": max_words}
-    settings = _settings({name: value for name, value in asked.items() if value is not None}, inputs or [])
-    found = Inputs(inputs, format, column, language, contractions) if inputs else None
-    compute = {"state": state, "precision": precision, "device": device, "threads": threads}
-    files = {"options": options, "vocabulary": vocabulary}
-    written = _write(found, output, settings, model, compute | files, overwrite)
-    _tell(written, output)
-
-
-def _settings(asked: dict[str, Any], inputs: list[str]) -> WordSettings:
+    chosen = {"layer": None if layer is None else layer_of(layer), "min_count": min_count, "max_words": max_words}
+    asked = {name: value for name, value in chosen.items() if value is not None}
     if asked and not inputs:
         name = f"--{next(iter(asked)).replace('_', '-')}"
         raise ConfigError(
             f"{name} requires a corpus; name one, or leave {name} out to write the vocabulary's token layer"
         )
-    layer = asked.get("layer", "")
-    number = {"layer": int(layer)} if layer.lstrip("-").isdecimal() else {}
-    return parse(WordSettings, asked | number, "words", ConfigError)
-
-
-def _write(
-    found: Inputs | None,
-    output: Path,
-    settings: WordSettings,
-    name: str | None,
-    options: dict[str, Any],
-    overwrite: bool,
-) -> "Written":
+    settings = parse(WordSettings, asked, "words", ConfigError)
+    found = Inputs(inputs, format, column, language, contractions) if inputs else None
     # imported here, because `--help` does not need torch
     from stelmo.jobs.words import write_averages, write_vocabulary
     from stelmo.store import static
 
     static.refuse_output(output, overwrite)
-    model = loaded(name, **options)
+    compute = {"state": state, "precision": precision, "device": device, "threads": threads}
+    encoder = loaded(model, options=options, vocabulary=vocabulary, **compute)
     if found is None:
-        return write_vocabulary(model, output, overwrite)
-    with screen.progress("embedding", found.fraction) as advance:
-        return write_averages(model, found, output, settings, overwrite=overwrite, advance=advance)
-
-
-def _tell(written: "Written", output: Path) -> None:
+        written = write_vocabulary(encoder, output, overwrite)
+    else:
+        with screen.progress("embedding", found.fraction) as advance:
+            written = write_averages(encoder, found, output, settings, overwrite=overwrite, advance=advance)
     if written.unwritable:
         screen.note(
             f"{written.unwritable:,} words that contain white space are left out; this file format cannot store them"

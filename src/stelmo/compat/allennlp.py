@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from stelmo.compat import File
 from stelmo.compat.elmo_bilm import (
     ELMoCharacterMapper,
     ELMoTokenCharactersIndexer,
@@ -37,7 +38,6 @@ from stelmo.compat.elmo_embedder import (
     empty_embedding,
     main,
 )
-from stelmo.compat.inputs import File
 from stelmo.errors import ConfigError
 from stelmo.errors import ConfigError as ConfigurationError
 from stelmo.model.bilm import State
@@ -203,19 +203,18 @@ class Elmo(nn.Module):
         flat = inputs.flatten(0, -3) if inputs.dim() > 3 else inputs
         words = None if word_inputs is None else word_inputs.flatten(0, -2)
         output = self._elmo_lstm(flat, flat if alone else words)
-        mixed = [mix(output["activations"], output["mask"]) for mix in self._scalar_mixes]
         mask_BT = output["mask"].long()
         mask_BT = mask_BT if self._keep_sentence_boundaries else mask_BT[:, 2:]
+        representations = []
+        for mix in self._scalar_mixes:
+            mixed_BTD = mix(output["activations"], output["mask"])
+            inner_BTD = mixed_BTD if self._keep_sentence_boundaries else mixed_BTD[:, 1:-1]
+            dropped_BTD = self._dropout(torch.where(mask_BT[:, :, None] > 0, inner_BTD, 0.0))
+            representations.append(dropped_BTD.reshape(*shape[:-1], *dropped_BTD.shape[1:]))
         return {
-            "elmo_representations": [self._finished(mixed_BTD, mask_BT, shape[:-1]) for mixed_BTD in mixed],
+            "elmo_representations": representations,
             "mask": mask_BT.reshape(*shape[:-1], mask_BT.shape[1]),
         }
-
-    def _finished(self, mixed_BTD: Tensor, mask_BT: Tensor, before: torch.Size) -> Tensor:
-        """Without the markers unless they are kept, zero past the end, in the shape of the input."""
-        inner_BTD = mixed_BTD if self._keep_sentence_boundaries else mixed_BTD[:, 1:-1]
-        dropped: Tensor = self._dropout(torch.where(mask_BT[:, :, None] > 0, inner_BTD, 0.0))
-        return dropped.reshape(*before, *dropped.shape[1:])
 
 
 class ElmoTokenEmbedder(nn.Module):

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stelmo.compat import File, loaded, sentences_of
 from stelmo.compat.elmo_embedder import ElmoEmbedder
-from stelmo.compat.inputs import File, loaded, sentences_of
 from stelmo.errors import ConfigError
 from stelmo.store import atomic, vectors
 from stelmo.text import chars

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from stelmo.compat.inputs import File, loaded, sentences_of
+from stelmo.compat import File, loaded, sentences_of
 from stelmo.config import CharInput, choose
 from stelmo.embed.model import Model
 from stelmo.engine import plain as engine
@@ -110,24 +110,28 @@ class _ElmoBiLm(nn.Module):
         return _ElmoCharacterEncoder.of(self.bilm)
 
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
-        start = self._start(len(inputs))
+        if self.stateful:
+            state = self.bilm.zero_state(0) if self.state is None else self.state
+            grown = state.to(self.start_h.device, self.start_h.dtype).grow(len(inputs))
+            self._elmo_lstm.state = grown
+            start = grown.take(len(inputs))
+        else:
+            start = State(self.start_h, self.start_c).expand(len(inputs))
         with recording(self.bilm):
             if word_inputs is not None and self._is_cached(inputs, word_inputs):
-                (layers_LBTD, end), lengths_B = self._from_cache(word_inputs, start)
+                assert self.cache is not None
+                lengths_B = (word_inputs > 0).sum(1) + 2
+                index_BT = nn.functional.pad(word_inputs, (1, 1))
+                index_BT[:, 0] = len(self.cache) - 2  # the last two rows of the cache are <S> and </S>
+                index_BT[torch.arange(len(index_BT)), lengths_B - 1] = len(self.cache) - 1
+                layers_LBTD, end = self.bilm(self.cache[index_BT], lengths_B, start)
             else:
                 batch = engine.batch_of_ids(checked_ids(inputs, self.max_characters))
-                (layers_LBTD, end), lengths_B = engine.layers(self.bilm, batch, start), batch.lengths_B
-        if self.stateful and self.state is not None:
-            self._elmo_lstm.state = self.state.replace(State(end.h.detach(), end.c.detach()))
+                lengths_B = batch.lengths_B
+                layers_LBTD, end = engine.layers(self.bilm, batch, start)
+        if self.stateful:
+            self._elmo_lstm.state = grown.replace(State(end.h.detach(), end.c.detach()))
         return {"activations": list(layers_LBTD), "mask": inside(lengths_B, layers_LBTD.shape[2])}
-
-    def _start(self, rows: int) -> State:
-        if not self.stateful:
-            return State(self.start_h, self.start_c).expand(rows)
-        state = self.bilm.zero_state(0) if self.state is None else self.state
-        grown = state.to(self.start_h.device, self.start_h.dtype).grow(rows)
-        self._elmo_lstm.state = grown
-        return grown.take(rows)
 
     def _is_cached(self, inputs: Tensor, word_inputs: Tensor) -> bool:
         """Whether every word is in the cache; otherwise the characters are read, if there are any."""
@@ -146,15 +150,6 @@ class _ElmoBiLm(nn.Module):
                 "pass the character ids, too"
             )
         return False
-
-    def _from_cache(self, word_inputs: Tensor, start: State) -> tuple[tuple[Tensor, State], Tensor]:
-        """The biLM over cached token vectors; the last two rows of the cache are <S> and </S>."""
-        assert self.cache is not None
-        lengths_B = (word_inputs > 0).sum(1)
-        index_BT = nn.functional.pad(word_inputs, (1, 1))
-        index_BT[:, 0] = len(self.cache) - 2
-        index_BT[torch.arange(len(index_BT)), lengths_B + 1] = len(self.cache) - 1
-        return self.bilm(self.cache[index_BT], lengths_B + 2, start), lengths_B + 2
 
     def create_cached_cnn_embeddings(self, tokens: Sequence[str]) -> None:
         """Compute and keep the token vectors of these words: `word_inputs` are their positions in the list."""
@@ -310,7 +305,12 @@ class ELMoTokenCharactersIndexer:
         self, tokens: Mapping[str, Ids], desired_num_tokens: Mapping[str, int], padding_lengths: Any = None
     ) -> dict[str, Ids]:
         """Lists cut or filled with rows of zeros to the desired numbers of tokens (AllenNLP 0.8)."""
-        return {name: self._padded(ids, desired_num_tokens[name]) for name, ids in tokens.items()}
+        padded = {}
+        for name, ids in tokens.items():
+            length = desired_num_tokens[name]
+            empty = [[0] * self._mapper.max_word_length for _ in range(length - len(ids))]
+            padded[name] = [*ids[:length], *empty]
+        return padded
 
     def as_padded_tensor(
         self, tokens: Mapping[str, Ids], desired_num_tokens: Mapping[str, int], padding_lengths: Any = None
@@ -322,10 +322,6 @@ class ELMoTokenCharactersIndexer:
     def as_padded_tensor_dict(self, tokens: Mapping[str, Ids], padding_lengths: Mapping[str, int]) -> dict[str, Tensor]:
         """The same under its later name (AllenNLP 1.0)."""
         return self.as_padded_tensor(tokens, padding_lengths)
-
-    def _padded(self, ids: Ids, length: int) -> Ids:
-        empty = [[0] * self._mapper.max_word_length for _ in range(length - len(ids))]
-        return [*ids[:length], *empty]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ELMoTokenCharactersIndexer) and self.__dict__ == other.__dict__

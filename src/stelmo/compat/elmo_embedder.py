@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from stelmo.compat import File, loaded, padded, sentences_of
 from stelmo.compat.elmo_bilm import ElmoLstm, ELMoTokenCharactersIndexer, _ElmoBiLm, inside
-from stelmo.compat.inputs import File, loaded, padded, sentences_of
 from stelmo.config import choose
 from stelmo.embed.model import Model, all_layers
 from stelmo.errors import ConfigError
@@ -171,7 +171,7 @@ def _refuse_lines(lines: Sequence[str], as_keys: bool) -> None:
             if path[:end] in numbers:
                 raise ConfigError(
                     f"line {number} (from 0): its key would lie inside that of line {numbers[path[:end]]}, because of "
-                    "the slash; leave use_sentence_keys out"
+                    "the slash; do not set use_sentence_keys"
                 )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from stelmo.compat.inputs import loaded, sentences_of
+from stelmo.compat import loaded, sentences_of
 from stelmo.config import CodePointInput, choose
 from stelmo.settings import Layer
 from stelmo.text import chars

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stelmo.compat import loaded, padded
 from stelmo.compat.bilm import Batcher
-from stelmo.compat.inputs import loaded, padded
 from stelmo.config import CharInput, choose
 from stelmo.embed.model import Model, Reduce, all_layers, mean_of_tokens, picking
 from stelmo.engine.engine import checked
@@ -126,7 +126,17 @@ class ElmoModel:
         found = lm.candidates(self.model, self.model.softmax, sentences, topn, markers=not nodelimiters)
         words = self.vocab
         assert words is not None, "candidates() has refused a model without words"
-        return [_described(tokens, *both, words) for tokens, both in zip(sentences, found, strict=True)]
+        return [
+            [
+                {
+                    "word": words.words[words.id(token)],
+                    "forward": _direction(forward, place, words),
+                    "backward": _direction(backward, place, words),
+                }
+                for place, token in enumerate(tokens)
+            ]
+            for tokens, (forward, backward) in zip(sentences, found, strict=True)
+        ]
 
     def _run(self, texts: Texts, warmup: bool, reduce: Reduce, session: None) -> list[Array]:
         if session is not None:
@@ -152,20 +162,8 @@ def _sentences(texts: Texts) -> list[Sequence[str]]:
     return checked(text.split() if isinstance(text, str) else text for text in texts)
 
 
-def _described(
-    tokens: Sequence[str], forward: lm.Candidates, backward: lm.Candidates, words: Vocabulary
-) -> list[dict[str, Any]]:
-    return [
-        {
-            "word": words.words[words.id(token)],
-            "forward": _direction(forward, place, words),
-            "backward": _direction(backward, place, words),
-        }
-        for place, token in enumerate(tokens)
-    ]
-
-
 def _direction(found: lm.Candidates, place: int, words: Vocabulary) -> dict[str, list[Any]]:
+    """What one direction expects in one place."""
     ids = found.ids[place].tolist()
     return {
         "candidates": ids,

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stelmo.compat.inputs import loaded, padded
+from stelmo.compat import loaded, padded
 from stelmo.config import choose
 from stelmo.errors import DataError
 
@@ -61,8 +61,16 @@ class ElmoModule:
         """
         choose("signature", signature, SIGNATURES)
         sentences, length = _split(inputs) if signature == "default" else _cut(inputs)
-        outputs = self._outputs(padded(self.model.layers(sentences), length), list(map(len, sentences)))
-        return outputs if as_dict else outputs["default"]
+        layers_BLTD = padded(self.model.layers(sentences), length)
+        elmo_BTD = layers_BLTD.mean(1)
+        counts_B1 = np.maximum(1, [len(tokens) for tokens in sentences])[:, None].astype(elmo_BTD.dtype)
+        default_BD: Array = elmo_BTD.sum(1) / counts_B1
+        if not as_dict:
+            return default_BD
+        outputs = {"word_emb": layers_BLTD[:, 0, :, : layers_BLTD.shape[-1] // 2]}
+        for number in range(1, layers_BLTD.shape[1]):
+            outputs[f"lstm_outputs{number}"] = layers_BLTD[:, number]
+        return outputs | {"elmo": elmo_BTD, "default": default_BD}
 
     @property
     def signatures(self) -> dict[str, Callable[..., dict[str, Array]]]:
@@ -73,14 +81,6 @@ class ElmoModule:
         outputs = self(text if name == "default" else tokens, name, as_dict=True)
         assert isinstance(outputs, dict)
         return outputs
-
-    def _outputs(self, layers_BLTD: Array, lengths: list[int]) -> dict[str, Array]:
-        outputs = {"word_emb": layers_BLTD[:, 0, :, : layers_BLTD.shape[-1] // 2]}
-        for number in range(1, layers_BLTD.shape[1]):
-            outputs[f"lstm_outputs{number}"] = layers_BLTD[:, number]
-        elmo_BTD = layers_BLTD.mean(1)
-        counts_B1 = np.maximum(1, lengths)[:, None].astype(elmo_BTD.dtype)
-        return outputs | {"elmo": elmo_BTD, "default": elmo_BTD.sum(1) / counts_B1}
 
 
 Module = ElmoModule
@@ -113,13 +113,11 @@ def _cut(inputs: Any) -> tuple[list[list[str]], int]:
     for number, length in enumerate(lengths):
         if not 0 <= length <= width:
             raise DataError(f"sequence_len[{number}] is {length}; the rows have {width} tokens")
-    return [
-        _strings(row[:length], number) for number, (row, length) in enumerate(zip(rows, lengths, strict=True))
-    ], width
-
-
-def _strings(row: Sequence[Any], number: int) -> list[str]:
-    return [_string(token, f"tokens[{number}][{place}]") for place, token in enumerate(row)]
+    sentences = [
+        [_string(token, f"tokens[{number}][{place}]") for place, token in enumerate(row[:length])]
+        for number, (row, length) in enumerate(zip(rows, lengths, strict=True))
+    ]
+    return sentences, width
 
 
 def _listed(values: Any) -> Any:

@@ -30,6 +30,7 @@ _HASHES_AT_ONCE = 1 << 24
 Advance = Callable[[int], None]  # called with the number of tokens finished since the last call
 Progress = Callable[[str, Callable[[], float | None]], AbstractContextManager[Advance]]
 Key = np.uint64
+Piece = tuple[NDArray[np.uint32], NDArray[np.int64]]  # types, lengths of the sentences
 
 
 # Counts over all chunks
@@ -57,7 +58,7 @@ def _smallest(kept: list[NDArray[Key]], count: int) -> NDArray[Key]:
 
 
 def is_heldout(chunk: Chunk, bound: Key | None) -> NDArray[np.bool_]:
-    """For each sentence of the chunk."""
+    """Whether each sentence of the chunk is held out."""
     return np.zeros(len(chunk.keys_S), bool) if bound is None else chunk.keys_S <= bound
 
 
@@ -79,10 +80,10 @@ class WordCounts:
             self._counts_W2[numbers, part] += np.bincount(chunk.ids_N[chosen], minlength=len(numbers))
 
     def ranked(self) -> "Ranked":
-        """By falling frequency in the training part; ties by their bytes, which is the order of code points."""
+        """The words by descending frequency in the training part; ties in the order of their bytes (or code points)."""
         words, counts_W2 = list(self._numbers), self._counts_W2[: len(self._numbers)]
-        falling = (-counts_W2[:, 0]).tolist()
-        order = sorted(range(len(words)), key=lambda number: (falling[number], words[number]))
+        times = counts_W2[:, 0].tolist()
+        order = sorted(range(len(words)), key=lambda number: (-times[number], words[number]))
         return Ranked([words[number] for number in order], counts_W2[order])
 
 
@@ -143,7 +144,10 @@ def assemble(files: list[Path], path: Path, recipe: Recipe, given: Vocabulary | 
     ranked = words.ranked()
     vocabulary = given or _count_vocabulary(ranked, recipe)
     with atomic.new_folder(path, overwrite=True) as draft:
-        targets = _write_words(draft, ranked, vocabulary)
+        types = [symbol.encode() for symbol in SYMBOLS[:2]] + ranked.words
+        targets = np.array([vocabulary.id(word.decode()) for word in types], np.int32)
+        write_vocabulary(vocabulary, draft / "vocab.txt")
+        folder.write_types(draft, types, targets)
         number_of = {word: number for number, word in enumerate(ranked.words, 2)}
         shard_counts = _write_splits(draft, files, bound, sizes_F22, number_of, progress)
         splits = zip(sizes_F22.sum(0).tolist(), ranked.unknown(targets[2:], vocabulary), shard_counts, strict=True)
@@ -165,17 +169,14 @@ def assemble(files: list[Path], path: Path, recipe: Recipe, given: Vocabulary | 
 
 
 def _heldout_bound(files: list[Path], recipe: Recipe) -> Key | None:
+    """The largest key that is held out. A share above zero holds out at least one sentence."""
     sentences = sum(map(len, chunks.read_field("ends_S", files)))
     if not sentences:
         more = f" and {len(recipe.inputs) - 1} more files" if len(recipe.inputs) > 1 else ""
         raise DataError(f"{recipe.inputs[0].name}{more}: no sentence found; expected text")
-    return heldout_bound(chunks.read_field("keys_S", files), _heldout_sentences(recipe.settings, sentences))
-
-
-def _heldout_sentences(settings: PrepareSettings, sentences: int) -> int:
-    """A share above zero holds out at least one sentence."""
-    share = settings.heldout
-    return int(share) if share >= 1 or share == 0 else max(1, round(share * sentences))
+    asked = recipe.settings.heldout
+    count = int(asked) if asked >= 1 or asked == 0 else max(1, round(asked * sentences))
+    return heldout_bound(chunks.read_field("keys_S", files), count)
 
 
 def _count(chunk: Chunk, bound: Key | None, words: WordCounts) -> list[list[int]]:
@@ -186,7 +187,7 @@ def _count(chunk: Chunk, bound: Key | None, words: WordCounts) -> list[list[int]
 
 
 def _sizes_by_input(files: list[Path], sizes_F22: NDArray[np.int64], inputs: int) -> tuple[InputSizes, ...]:
-    """An input without sentences has no chunk, but has its place."""
+    """What each input contributes; one without sentences has no chunk and contributes zeros."""
     sizes_I22 = np.zeros((inputs, 2, 2), np.int64)
     sources_F = np.concatenate(list(chunks.read_field("source", files)))
     np.add.at(sizes_I22, sources_F, sizes_F22)
@@ -197,6 +198,7 @@ def _sizes_by_input(files: list[Path], sizes_F22: NDArray[np.int64], inputs: int
 
 
 def _count_vocabulary(ranked: Ranked, recipe: Recipe) -> Vocabulary:
+    """The most frequent words of the text."""
     vocabulary = ranked.vocabulary(recipe.settings)
     if len(vocabulary) == len(SYMBOLS):
         raise DataError(
@@ -206,36 +208,20 @@ def _count_vocabulary(ranked: Ranked, recipe: Recipe) -> Vocabulary:
 
 
 def _line_statistics(files: list[Path], inputs: Sequence[InputFile]) -> dict[str, Any]:
+    """Fields of the manifest: how many lines there are, and which are repeated."""
     lines = sum(map(len, chunks.read_field("hashes_L", files)))
     found = repeats(lambda: chunks.read_field("hashes_L", files), lines)
-    first = _first_places(files, [hash_ for hash_, _ in found.most], inputs)
+    first: dict[int, str] = {}  # file:line where each of the most repeated lines first occurs
+    for file in files:
+        if len(first) == len(found.most):
+            break
+        chunk = chunks.read(file)
+        for hash_, _ in found.most:
+            places = np.flatnonzero(chunk.hashes_L == np.uint64(hash_))
+            if hash_ not in first and len(places):
+                first[hash_] = f"{inputs[int(chunk.source[0])].name}:{chunk.numbers_L[places[0]]}"
     most = tuple(Repeated(where=first[hash_], times=times) for hash_, times in found.most)
     return {"lines": lines, "duplicate_lines": found.extra, "most_repeated": most}
-
-
-def _first_places(files: list[Path], hashes: list[int], inputs: Sequence[InputFile]) -> dict[int, str]:
-    """file:line where each of these lines first occurs."""
-    found: dict[int, str] = {}
-    for chunk in map(chunks.read, files if hashes else []):
-        for hash_ in hashes:
-            places = np.flatnonzero(chunk.hashes_L == np.uint64(hash_))
-            if hash_ not in found and len(places):
-                found[hash_] = f"{inputs[int(chunk.source[0])].name}:{chunk.numbers_L[places[0]]}"
-        if len(found) == len(hashes):
-            break
-    return found
-
-
-# Writing
-
-
-def _write_words(path: Path, ranked: Ranked, vocabulary: Vocabulary) -> NDArray[np.int32]:
-    """The vocabulary and the types → the target of each type."""
-    words = [symbol.encode() for symbol in SYMBOLS[:2]] + ranked.words
-    targets = np.array([vocabulary.id(word.decode()) for word in words], np.int32)
-    write_vocabulary(vocabulary, path / "vocab.txt")
-    folder.write_types(path, words, targets)
-    return targets
 
 
 def _write_splits(
@@ -276,7 +262,7 @@ def _group_into_shards(sizes_F2: NDArray[np.int64]) -> list[list[int]]:
     return groups
 
 
-def _renumber(chunk: Chunk, bound: Key | None, heldout: bool, number_of: dict[bytes, int]) -> tuple[Any, Any]:
+def _renumber(chunk: Chunk, bound: Key | None, heldout: bool, number_of: dict[bytes, int]) -> Piece:
     """(types, sentence lengths) of one split of a chunk."""
     chosen_S = is_heldout(chunk, bound) == heldout
     types_W = np.array([number_of[word] for word in chunk.distinct_words()], np.uint32)

@@ -26,7 +26,7 @@ from stelmo.text import formats, sentences, tokens
 from stelmo.text.chars import BEGIN_SENTENCE, END_SENTENCE
 from stelmo.text.files import LineReader
 
-CHUNK_CHARACTERS = 1 << 20  # approximate; a longer line is a chunk of its own
+CHUNK_CHARACTERS = 1 << 20  # approximate; a longer line is a separate chunk
 AGAIN = "delete its folder and prepare the text again"
 _MARKERS = frozenset((BEGIN_SENTENCE, END_SENTENCE))
 
@@ -35,24 +35,23 @@ _MARKERS = frozenset((BEGIN_SENTENCE, END_SENTENCE))
 
 
 def find_inputs(names: Sequence[str | Path], outputs: Iterable[Path]) -> tuple[InputFile, ...]:
-    """Files as they are named; for a folder, all files in and below it, sorted. `outputs` are left out."""
+    """Files as they are named; for a folder, all files in and below it, sorted, without hidden ones and `outputs`."""
     excluded = [path.resolve() for path in outputs]
     found: list[Path] = []
     for path in map(Path, names):
-        found += _files_below(path, excluded) if path.is_dir() else [path]
+        if not path.is_dir():
+            found.append(path)
+            continue
+        for file in sorted(path.rglob("*")):
+            hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
+            if file.is_file() and not hidden and not any(map(file.resolve().is_relative_to, excluded)):
+                found.append(file)
     if not found:
         raise DataError(f"{', '.join(map(str, names)) or 'no input'}: no files found; expected text files")
     repeated = next((path for path, times in Counter(found).items() if times > 1), None)
     if repeated is not None:
         raise DataError(f"{repeated}: named twice; name each file once")
     return tuple(map(describe_input, found))
-
-
-def _files_below(folder: Path, excluded: Sequence[Path]) -> list[Path]:
-    """Without hidden files."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    visible = (path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts))
-    return [path for path in visible if not any(path.resolve().is_relative_to(other) for other in excluded)]
 
 
 def describe_input(path: Path) -> InputFile:
@@ -99,6 +98,7 @@ class ChunkReader:
 
 
 def _chunks(reader: LineReader, file: int, format: str | None) -> Iterator[Lines]:
+    """The chunks of one file; without a format, the name and the first line decide."""
     numbers: list[int] = []
     texts: list[str] = []
     room = CHUNK_CHARACTERS
@@ -106,7 +106,13 @@ def _chunks(reader: LineReader, file: int, format: str | None) -> Iterator[Lines
         text = line.strip()
         if not text:
             continue
-        format = format or _detect_format(reader.name, text)
+        if format is None:
+            guessed = formats.guess(reader.name)
+            if guessed not in ("text", "tokens"):
+                raise DataError(
+                    f"{reader.name}: looks like a {guessed} file; if it is not, choose --from text, tokens or wiki"
+                )
+            format = "wiki" if is_document_mark(text) else guessed
         if texts and len(text) > room:
             yield Lines(file, format, numbers, texts)
             numbers, texts, room = [], [], CHUNK_CHARACTERS
@@ -115,13 +121,6 @@ def _chunks(reader: LineReader, file: int, format: str | None) -> Iterator[Lines
         room -= len(text)
     if texts and format:
         yield Lines(file, format, numbers, texts)
-
-
-def _detect_format(name: str, first_line: str) -> str:
-    guessed = formats.guess(name)
-    if guessed not in ("text", "tokens"):
-        raise DataError(f"{name}: looks like a {guessed} file; if it is not, choose --from text, tokens or wiki")
-    return "wiki" if is_document_mark(first_line) else guessed
 
 
 def is_document_mark(line: str) -> bool:
@@ -149,7 +148,7 @@ class Chunk(NamedTuple):
         return np.diff(self.ends_S, prepend=0)
 
     def distinct_words(self) -> list[bytes]:
-        """By their number in the chunk."""
+        """The words in the order of their numbers in the chunk."""
         data, ends = self.words.tobytes(), self.word_ends.tolist()
         return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
@@ -171,6 +170,7 @@ def number_words(lines: Lines, settings: PrepareSettings) -> Chunk:
                 ends.append(len(ids))
         sentences_L.append(len(ends) - before)
     numbers_L = np.array([lines.numbers[place] for place in kept], np.int64)
+    digests = [blake2b(lines.texts[place].encode(), digest_size=8).digest() for place in kept]
     keys_L = np.broadcast_to(key_of(settings.seed, lines.file, numbers_L), numbers_L.shape)
     table = [word.encode() for word in numbers]
     return Chunk(
@@ -182,23 +182,19 @@ def number_words(lines: Lines, settings: PrepareSettings) -> Chunk:
         keys_S=np.repeat(keys_L, np.array(sentences_L, np.int64)),
         words=np.frombuffer(b"".join(table), np.uint8),
         word_ends=np.cumsum([len(word) for word in table], dtype=np.int64),
-        hashes_L=np.array([_hash(lines.texts[place]) for place in kept], np.uint64),
+        hashes_L=np.array([int.from_bytes(digest, "little") for digest in digests], np.uint64),
         numbers_L=numbers_L,
     )
 
 
 def _sentences(text: str, format: str, settings: PrepareSettings) -> Iterator[list[str]]:
-    """One at a time, because a line can hold a whole book."""
+    """The sentences of a line, one at a time, because a line can hold a whole book."""
     if format == "tokens":
         yield text.split()
         return
     for start, end in sentences.split(text, settings.language):
         found = tokens.tokenize(text[start:end], settings.language, settings.contractions)
         yield [token.text for token in found]
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def identity_of(lines: Lines, settings: PrepareSettings) -> NDArray[np.uint8]:

@@ -7,7 +7,7 @@ targets.npy           int32: type → line of vocab.txt, counted from 0
 train-00000.ids.npy   uint32: the types of all sentences, concatenated, without markers …
 train-00000.ends.npy  int64: … and where each sentence ends; heldout-00000.* likewise
 
-Types 0 and 1 are <S> and </S>; then words by falling frequency in the training part.
+Types 0 and 1 are <S> and </S>; then words by descending frequency in the training part.
 """
 
 import hashlib
@@ -131,7 +131,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> Manifest:
-    """With the size and digest of every file in the folder; it is the last file to be written."""
+    """Add the size and digest of every file in the folder, and write the manifest, the last file."""
     files = {
         path.name: StoredFile(bytes=path.stat().st_size, sha256=_digest(path)) for path in sorted(folder.iterdir())
     }
@@ -226,13 +226,21 @@ def type_counts(corpus: Corpus) -> NDArray[np.float64]:
 
 def read(folder: Path) -> Corpus:
     """Everything memory-mapped; a damaged or unfinished folder, or one of another version, is refused."""
-    manifest = read_manifest(folder)
+    manifest, words = read_manifest(folder), folder / "vocab.txt"
     for name, file in manifest.files.items():
-        _refuse_another_size(folder / name, file)
+        path = folder / name
+        try:
+            found = path.stat().st_size
+        except OSError as problem:
+            raise DataError(f"{path}: {problem.strerror or problem}; {MANIFEST} names the file, so {AGAIN}") from None
+        if found != file.bytes:
+            raise DataError(f"{path}: {found:,} bytes, {MANIFEST} says {file.bytes:,}; {AGAIN}")
+    if StoredFile(bytes=words.stat().st_size, sha256=_digest(words)) != manifest.files.get(words.name):
+        raise DataError(f"{words}: not the vocabulary that the shards were made with; {AGAIN}, or with --vocabulary")
     corpus = Corpus(
         path=folder,
         manifest=manifest,
-        vocabulary=_own_vocabulary(folder, manifest),
+        vocabulary=read_vocabulary(words),
         words=TypeTable(
             np.memmap(folder / "types.bin", np.uint8, "r"), _mapped(folder / "types.offsets.npy", np.int64)
         ),
@@ -254,39 +262,21 @@ def read_vocabulary(path: Path) -> Vocabulary:
     return words
 
 
-def _refuse_another_size(path: Path, expected: StoredFile) -> None:
-    try:
-        found = path.stat().st_size
-    except OSError as problem:
-        raise DataError(f"{path}: {problem.strerror or problem}; {MANIFEST} names the file, so {AGAIN}") from None
-    if found != expected.bytes:
-        raise DataError(f"{path}: {found:,} bytes, {MANIFEST} says {expected.bytes:,}; {AGAIN}")
-
-
-def _own_vocabulary(folder: Path, manifest: Manifest) -> Vocabulary:
-    path = folder / "vocab.txt"
-    if StoredFile(bytes=path.stat().st_size, sha256=_digest(path)) != manifest.files.get(path.name):
-        raise DataError(f"{path}: not the vocabulary that the shards were made with; {AGAIN}, or with --vocabulary")
-    return read_vocabulary(path)
-
-
 def _shards(folder: Path, split: str, about: Split) -> tuple[Shard, ...]:
-    shards = tuple(_shard(folder, split, number) for number in range(about.shards))
-    sentences, tokens = (sum(len(shard[field]) for shard in shards) for field in (1, 0))
+    shards = []
+    for number in range(about.shards):
+        ids, ends = (folder / name for name in shard_names(split, number))
+        shard = Shard(_mapped(ids, np.uint32), _mapped(ends, np.int64))
+        if not len(shard.ends_S) or shard.ends_S[-1] != len(shard.types_N):
+            raise DataError(f"{ends}: the last sentence does not end with the words of {ids.name}; {AGAIN}")
+        shards.append(shard)
+    sentences, tokens = sum(len(shard.ends_S) for shard in shards), sum(len(shard.types_N) for shard in shards)
     if (sentences, tokens) != (about.sentences, about.tokens):
         raise DataError(
             f"{folder}: {sentences:,} sentences and {tokens:,} tokens of {split}, {MANIFEST} says "
             f"{about.sentences:,} and {about.tokens:,}; {AGAIN}"
         )
-    return shards
-
-
-def _shard(folder: Path, split: str, number: int) -> Shard:
-    ids, ends = (folder / name for name in shard_names(split, number))
-    shard = Shard(_mapped(ids, np.uint32), _mapped(ends, np.int64))
-    if not len(shard.ends_S) or shard.ends_S[-1] != len(shard.types_N):
-        raise DataError(f"{ends}: the last sentence does not end with the words of {ids.name}; {AGAIN}")
-    return shard
+    return tuple(shards)
 
 
 def shard_names(split: str, number: int) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from stelmo.corpus import chunks
 from stelmo.corpus import folder as corpus_folder
 from stelmo.corpus.assemble import Advance, Progress, assemble
 from stelmo.corpus.chunks import ChunkReader, Lines, describe_input, find_inputs, identity_of, number_words
-from stelmo.corpus.folder import SPLITS, InputFile, Manifest, Recipe
+from stelmo.corpus.folder import SPLITS, Manifest, Recipe
 from stelmo.errors import OutputError, StelmoError
 from stelmo.settings import PrepareSettings
 from stelmo.store import atomic
@@ -105,18 +105,15 @@ def _differences(old: Recipe, new: Recipe) -> str:
     if old.vocabulary_file != new.vocabulary_file and before["vocabulary"] == after["vocabulary"]:
         found.append("an earlier version of the vocabulary file")
     if old.inputs != new.inputs:
-        names = _different_inputs(old.inputs, new.inputs)
+        more_or_fewer = {file.name for file in old.inputs} ^ {file.name for file in new.inputs}
+        changed = [file.name for file in new.inputs if file not in old.inputs]
+        names = sorted(more_or_fewer) or changed or ["in another order"]
         found.append(f"other inputs ({', '.join(names[:3])}{' …' if len(names) > 3 else ''})")
     return "; ".join(found)
 
 
-def _different_inputs(old: Sequence[InputFile], new: Sequence[InputFile]) -> list[str]:
-    more_or_fewer = {file.name for file in old} ^ {file.name for file in new}
-    return sorted(more_or_fewer) or [file.name for file in new if file not in old] or ["in another order"]
-
-
 def _foreign_files(work: Path) -> list[str]:
-    """Names in the working folder that no run has given."""
+    """Names in the working folder that are not those of our own files."""
     return [path.name for path in work.iterdir() if not path.name.endswith(_OWN_ENDINGS)] if work.is_dir() else []
 
 
@@ -168,8 +165,14 @@ def _make_chunk(path: Path, lines: Lines, settings: PrepareSettings) -> int:
 @contextmanager
 def _workers(processes: int) -> Iterator[Callable[..., Future[int]]]:
     """A `submit` function: of a process pool or, for one process, of this process."""
+
+    def run_here(work: Callable[..., int], *arguments: Any) -> Future[int]:
+        future: Future[int] = Future()
+        future.set_result(work(*arguments))
+        return future
+
     if processes == 1:
-        yield _run_here
+        yield run_here
         return
     # Spawned, because a forked process can hang if its parent has threads, as torch does.
     context = multiprocessing.get_context("spawn")
@@ -183,12 +186,6 @@ def _workers(processes: int) -> Iterator[Callable[..., Future[int]]]:
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _run_here(work: Callable[..., int], *arguments: Any) -> Future[int]:
-    future: Future[int] = Future()
-    future.set_result(work(*arguments))
-    return future
 
 
 def _end_with_parent() -> None:

@@ -68,7 +68,7 @@ class Sentences:
         return Sentences(shards)
 
     def spread(self, tokens: int) -> "Sentences":
-        """Sentences at even distances, with about so many tokens, ends of sentences included; at most all."""
+        """Evenly spaced sentences with about `tokens` tokens, ends of sentences included; at most all sentences."""
         share = tokens / max(1, self.tokens + len(self))
         if share >= 1:
             return self
@@ -117,7 +117,16 @@ class Streams:
         self._sentences, self._seed, self._of = sentences, seed, of
         self._rows_B = np.array(rows, np.int64)
         self._shares_B = (len(sentences) - self._rows_B + of - 1) // of  # sentences per row in an epoch
-        self._position_B3 = np.zeros((len(rows), 3), np.int64) if position is None else self._checked(position)
+        self._position_B3 = np.zeros((len(rows), 3), np.int64)
+        if position is None:
+            return
+        if position.shape != (len(rows), 3):
+            raise DataError(f"a position of shape {position.shape}; expected 3 numbers for each of {len(rows)} rows")
+        if (position < 0).any() or (position[:, 1] >= self._shares_B).any():
+            raise DataError(
+                "the position lies outside the corpus; it belongs to another corpus or another number of rows"
+            )
+        self._position_B3[:] = position
 
     @property
     def position(self) -> Ints:
@@ -140,26 +149,9 @@ class Streams:
         numbers_BK = shuffled(places_BK, epochs_BK, len(self._sentences), self._seed)
         starts_BK, lengths_BK = _spans(self._sentences, numbers_BK)
         cells = _cells(lengths_BK, offsets_B, steps)
-        self._advance(cells)
+        read_B = indices_B + cells.finished_B
+        self._position_B3 = np.stack([epochs_B + read_B // self._shares_B, read_B % self._shares_B, cells.offset_B], 1)
         return _window(self._sentences, starts_BK, lengths_BK, cells)
-
-    def _advance(self, cells: "_Cells") -> None:
-        ahead_B = self._position_B3[:, 1] + cells.finished_B
-        self._position_B3[:, 0] += ahead_B // self._shares_B
-        self._position_B3[:, 1] = ahead_B % self._shares_B
-        self._position_B3[:, 2] = cells.offset_B
-
-    def _checked(self, position: Ints) -> Ints:
-        position = np.array(position, np.int64)
-        if position.shape != (len(self._rows_B), 3):
-            raise DataError(
-                f"a position of shape {position.shape}; expected 3 numbers for each of {len(self._rows_B)} rows"
-            )
-        if (position < 0).any() or (position[:, 1] >= self._shares_B).any():
-            raise DataError(
-                "the position lies outside the corpus; it belongs to another corpus or another number of rows"
-            )
-        return position
 
 
 def held_out(sentences: Sentences, *, rows: int, steps: int) -> Iterator[tuple[Window, NDArray[np.bool_]]]:
@@ -184,7 +176,7 @@ def held_out(sentences: Sentences, *, rows: int, steps: int) -> Iterator[tuple[W
 
 
 def whole(sentences: Sentences, steps: int) -> Iterator[Window]:
-    """All sentences once, uncut: windows of one row and about so many steps, at least one sentence each."""
+    """All sentences once, uncut: windows of one row and about `steps` steps, with at least one sentence each."""
     first = 0
     while first < len(sentences):
         starts_K, lengths_K = sentences.spans(np.arange(first, min(first + steps // 2 + 1, len(sentences))))

@@ -37,7 +37,7 @@ class Contrast(NamedTuple):
 def shared_word(sentences: Sequence[Sequence[str]], vocabulary: Sequence[str] | None) -> str | None:
     """The word that most sentences have in common, once in each; of several the rarest (or longest). None: no word.
 
-    A vocabulary is in order of frequency. Its first words, such as "the", say little of a sentence and are not taken.
+    A vocabulary is in order of frequency. Its first words, such as "the", say little about a sentence and are ignored.
     """
     counts = Counter(word for tokens in sentences for word, times in Counter(tokens).items() if times == 1)
     frequent = frozenset((vocabulary or ())[: min(FREQUENT, len(vocabulary or ()) // 100)])

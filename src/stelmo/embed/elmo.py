@@ -26,7 +26,7 @@ Array = NDArray[Any]
 
 
 class LayerShape(NamedTuple):
-    """Of vectors that do not come from a biLM."""
+    """The shape of layers that do not come from a biLM."""
 
     depth: int
     width: int
@@ -116,21 +116,21 @@ class Elmo(nn.Module):
         self.config, self.trainable, self.keep_boundaries = model.config, trainable, keep_boundaries
         mixes = [ScalarMix(model.config.depth, layer_norm, l2, top_only) for _ in range(outputs)]
         if learned:
-            _start(mixes, model.mixes)
+            if len(model.mixes) != outputs:
+                raise ConfigError(f"Elmo: {outputs} outputs, but the model's file has {len(model.mixes)} learned mixes")
+            for mix, (logits_L, scale) in zip(mixes, model.mixes, strict=True):
+                mix.start_from(logits_L, scale)
         self.mixes = nn.ModuleList(mixes)
         self.dropout = Dropout(dropout)
         self.cached = model if isinstance(model, Cached) else None
         if isinstance(model, Cached):
             _refuse_what_is_not_stored(model, state, trainable, keep_boundaries or layer_norm == "allennlp")
             self.mixes.to(model.dtype)
-        else:
-            self._use(model, state)
-
-    def _use(self, model: Model, state: str | None) -> None:
+            return
         policy = model.settings.state if state is None else state
         choose("state", policy, ("fresh", "warm"))
         # Another Elmo may train the same biLM, so one that does not train it leaves requires_grad alone.
-        self.bilm = model.bilm.requires_grad_() if self.trainable else model.bilm
+        self.bilm = model.bilm.requires_grad_() if trainable else model.bilm
         self.engine = Engine(model.bilm, model.engine.word_ids, model.settings)
         self.mixes.to(model.bilm.encoder.table.device, model.bilm.encoder.table.dtype)
         start = model.start_state("warm" if policy == "warm" else "fresh")
@@ -140,7 +140,14 @@ class Elmo(nn.Module):
     def forward(self, sentences: Sequence[Sequence[str]] | Tensor) -> tuple[Tensor, Tensor]:
         """Lists of tokens, or their character ids (B, T, C) as `stelmo.text.chars.encode_sentences` makes them."""
         if self.cached is not None:
-            return self._from_cache(self.cached, sentences)
+            if isinstance(sentences, Tensor):
+                raise ConfigError(
+                    "Elmo: a tensor of ids, but precomputed layers are found by tokens; pass lists of tokens"
+                )
+            layers_LBTD, mask_BT = self.cached.batch(sentences)
+            scale = next(self.mixes.parameters())  # the module may have been moved
+            layers_LBTD, mask_BT = layers_LBTD.to(scale), mask_BT.to(scale.device)
+            return _one_or_stacked([self._dropped(mix(layers_LBTD, mask_BT), mask_BT) for mix in self.mixes]), mask_BT
         layers_LBTD, lengths_B = self._layers(sentences)
         width = layers_LBTD.shape[2]
         mask_BT = _inside(lengths_B, width) if self.keep_boundaries else _inside(lengths_B - 2, width - 2)
@@ -152,32 +159,24 @@ class Elmo(nn.Module):
         start = State(self.start_h, self.start_c)
         # Asked at every call: a biLM can be unfrozen, or frozen, at any time.
         learns = any(parameter.requires_grad for parameter in self.bilm.parameters())
-        if not (learns or isinstance(sentences, Tensor)) and start.h.device.type == "cpu":
-            found = _some(sentences)
-            start, rows = start.expand(len(found)), len(found)
-            parts, _ = self.engine.run(found, lambda layers_LTD: layers_LTD, start, rows=rows, markers=True)
-            layers_TBLD = torch.nn.utils.rnn.pad_sequence([part_LTD.transpose(0, 1) for part_LTD in parts])
-            return layers_TBLD.permute(2, 1, 0, 3), torch.tensor([len(words) + 2 for words in found])
-        batch = self._batch(sentences)
-        with nullcontext() if learns else torch.no_grad():
-            layers_LBTD, _ = plain.layers(self.bilm, batch, start.expand(len(batch.lengths_B)))
-        return layers_LBTD, batch.lengths_B.to(layers_LBTD.device)
-
-    def _batch(self, sentences: Sequence[Sequence[str]] | Tensor) -> plain.Batch:
         if isinstance(sentences, Tensor):
             words = self.bilm.config.input
             if not isinstance(words, CharInput):
                 raise ConfigError("Elmo: a tensor of ids, but the model does not read bytes; pass lists of tokens")
-            return plain.batch_of_ids(checked_ids(sentences, words.max_characters))
-        return plain.batch_of_tokens(_some(sentences), self.engine.word_ids)
-
-    def _from_cache(self, cached: Cached, sentences: Sequence[Sequence[str]] | Tensor) -> tuple[Tensor, Tensor]:
-        if isinstance(sentences, Tensor):
-            raise ConfigError("Elmo: a tensor of ids, but precomputed layers are found by tokens; pass lists of tokens")
-        layers_LBTD, mask_BT = cached.batch(sentences)
-        scale = next(self.mixes.parameters())  # the module may have been moved
-        layers_LBTD, mask_BT = layers_LBTD.to(scale), mask_BT.to(scale.device)
-        return _one_or_stacked([self._dropped(mix(layers_LBTD, mask_BT), mask_BT) for mix in self.mixes]), mask_BT
+            batch = plain.batch_of_ids(checked_ids(sentences, words.max_characters))
+        else:
+            found = checked(sentences)
+            if not found:
+                raise DataError("Elmo: no sentences; expected at least one")
+            if not learns and start.h.device.type == "cpu":
+                start, rows = start.expand(len(found)), len(found)
+                parts, _ = self.engine.run(found, lambda layers_LTD: layers_LTD, start, rows=rows, markers=True)
+                layers_TBLD = torch.nn.utils.rnn.pad_sequence([part_LTD.transpose(0, 1) for part_LTD in parts])
+                return layers_TBLD.permute(2, 1, 0, 3), torch.tensor([len(tokens) + 2 for tokens in found])
+            batch = plain.batch_of_tokens(found, self.engine.word_ids)
+        with nullcontext() if learns else torch.no_grad():
+            layers_LBTD, _ = plain.layers(self.bilm, batch, start.expand(len(batch.lengths_B)))
+        return layers_LBTD, batch.lengths_B.to(layers_LBTD.device)
 
     def _mixed(self, mix: ScalarMix, layers_LBTD: Tensor, lengths_B: Tensor, mask_BT: Tensor) -> Tensor:
         """One output; zero where there is no token."""
@@ -191,13 +190,6 @@ class Elmo(nn.Module):
     def _dropped(self, mixed_BTD: Tensor, mask_BT: Tensor) -> Tensor:
         dropped: Tensor = self.dropout(torch.where(mask_BT[:, :, None], mixed_BTD, 0.0))
         return dropped
-
-
-def _some(sentences: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    found = checked(sentences)
-    if not found:
-        raise DataError("Elmo: no sentences; expected at least one")
-    return found
 
 
 def _refuse_what_is_not_stored(cached: Cached, state: str | None, trainable: bool, markers: bool) -> None:
@@ -214,13 +206,6 @@ def _refuse_what_is_not_stored(cached: Cached, state: str | None, trainable: boo
 
 def _one_or_stacked(outputs: list[Tensor]) -> Tensor:
     return outputs[0] if len(outputs) == 1 else torch.stack(outputs)
-
-
-def _start(mixes: Sequence[ScalarMix], learned: Sequence[Mix]) -> None:
-    if len(learned) != len(mixes):
-        raise ConfigError(f"Elmo: {len(mixes)} outputs, but the model's file has {len(learned)} learned mixes")
-    for mix, (logits_L, scale) in zip(mixes, learned, strict=True):
-        mix.start_from(logits_L, scale)
 
 
 def _inside(lengths_B: Tensor, width: int) -> Tensor:

@@ -127,7 +127,7 @@ def from_pretrained(
 # What other libraries copy, pickle and send to workers is the name and the fingerprint, never the weights.
 
 _Stamp = tuple[tuple[str, int, int], ...]
-_lock = RLock()  # a model's word cache is not thread-safe
+_lock = RLock()  # a model is read only once, and computes for one caller at a time: a call already uses all threads
 
 
 class SharedModel(NamedTuple):
@@ -149,7 +149,7 @@ def shared(name: object, settings: LoadSettings, fingerprint: str | None = None)
     if fingerprint not in (None, found.fingerprint):
         raise ModelError(
             f"{path or 'the bundled model'}: other weights (fingerprint {found.fingerprint[:8]}) than before "
-            f"({fingerprint:.8}); put the old ones there, or fit or save again"
+            f"({fingerprint:.8}); restore those, or fit or save again"
         )
     return found
 

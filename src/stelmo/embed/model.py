@@ -23,7 +23,7 @@ from stelmo.engine.planning import Plan
 from stelmo.errors import ConfigError, ModelError
 from stelmo.formats import models
 from stelmo.lm import probabilities as lm
-from stelmo.model.bilm import BiLM, Softmax, State
+from stelmo.model.bilm import Softmax, State
 from stelmo.ops import fast, reference
 from stelmo.settings import Dtype, Layer, LoadSettings, StatePolicy
 from stelmo.store.saved import Mix, SavedModel
@@ -43,7 +43,7 @@ class Model:
         self.settings = settings or LoadSettings()
         self._state_was_chosen = "state" in self.settings.model_fields_set
         if not self._state_was_chosen and saved.start is None:
-            # Unasked, a model of another language or of proteins is not warmed up with English sentences.
+            # A model of another language or of proteins is warmed up with English sentences only if that is asked for.
             self.settings = self.settings.model_copy(update={"state": "fresh"})
         refuse_state(saved.config, self.settings.state)
         if self.settings.precision == "int8" and not saved.config.has_state:
@@ -54,7 +54,9 @@ class Model:
         device = planning.available(self.settings.device)
         planning.refuse_precision(self.settings.precision, device)
         dtype = torch.float64 if self.settings.precision == "float64" else torch.float32
-        self.bilm = _converted(saved.bilm, device, dtype)
+        table = saved.bilm.encoder.table
+        as_asked = table.dtype == dtype and table.device == device
+        self.bilm = saved.bilm if as_asked else copy.deepcopy(saved.bilm).to(device, dtype)
         self._saved = replace(saved, bilm=self.bilm)
         ids_of = word_ids(saved.config, saved.vocabulary, saved.alphabet)
         warm = None if saved.start is None else saved.start.to(device, dtype)
@@ -111,7 +113,7 @@ class Model:
         return self.engine.run(sentences, _kept(reduce), carried or policy, rows=self.settings.batch_rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the softmax, which is read again; the engine leaves its packed weights behind."""
+        """Without the softmax, which is read again; the engine leaves out its packed weights."""
         return {name: value for name, value in self.__dict__.items() if name != "softmax"}
 
     def forget_words(self) -> None:
@@ -123,7 +125,7 @@ class Model:
         return self.engine.start_state(policy)
 
     def warm_up(self, sentences: Sentences) -> None:
-        """Make the state after these sentences the warm state of the model's own; `save` stores it.
+        """Make the state after these sentences the model's own warm state; `save` stores it.
 
         Sentences then start from it, unless the model was loaded with another `state`.
         """
@@ -221,17 +223,9 @@ def mean_of_tokens(vectors: Tensor) -> Tensor:
 
 
 def _kept(reduce: Reduce) -> Callable[[Tensor], Array]:
-    """What `reduce` takes, as an array of its own: a view would keep the whole batch in memory."""
+    """What `reduce` returns, as an array of its own: a view would keep the whole batch in memory."""
     return lambda layers_LTD: _array(reduce(layers_LTD)).copy()
 
 
 def _array(tensor: Tensor) -> Array:
     return tensor.cpu().numpy()
-
-
-def _converted(bilm: BiLM, device: torch.device, dtype: torch.dtype) -> BiLM:
-    """The biLM on that device and in that dtype; the one given is not changed."""
-    table = bilm.encoder.table
-    if table.dtype == dtype and table.device == device:
-        return bilm
-    return copy.deepcopy(bilm).to(device, dtype)

@@ -1,4 +1,4 @@
-"""Token vectors of a Transformer (BERT and its kin), to compare a biLM with. Knows no probe and no task.
+"""Token vectors of a Transformer (BERT and similar models), to compare a biLM with. Knows no probe and no task.
 
 B sentences, S sub-tokens, T words, D width.
 """
@@ -51,7 +51,8 @@ class TransformerVectors:
     def layers(self, sentences: Sequence[Sequence[str]]) -> list[Vectors]:
         """(1, T, D) of each sentence, as a biLM of one layer would give."""
         pieces = [(number, part) for number, words in enumerate(sentences) for part in self._parts(words)]
-        order = sorted(range(len(pieces)), key=lambda place: len(pieces[place][1]))  # like lengths: little padding
+        # Similar lengths in a batch: little padding.
+        order = sorted(range(len(pieces)), key=lambda place: len(pieces[place][1]))
         found: dict[int, Vectors] = {}
         for first in range(0, len(order), TOGETHER):
             places = order[first : first + TOGETHER]
@@ -62,7 +63,7 @@ class TransformerVectors:
         return [np.concatenate(of_sentence)[None] for of_sentence in rows]
 
     def _parts(self, words: Sequence[str]) -> Iterator[list[str]]:
-        """As many words at a time as fit, never none."""
+        """As many words at a time as fit, at least one."""
         if not words:
             return
         read = self._tokenizer(list(words), is_split_into_words=True, add_special_tokens=False, verbose=False)
@@ -94,7 +95,7 @@ class TransformerVectors:
 
 
 def digest(path: Path) -> str:
-    """Of a file, or of the names and contents of all files below a folder."""
+    """SHA-256 of a file, or of the names and contents of all files below a folder."""
     found = hashlib.sha256()
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.is_file():

@@ -153,21 +153,17 @@ def checked(sentences: Sentences) -> list[Sequence[str]]:
     except TypeError:
         raise DataError(f"{_shown(sentences)} is not a list of sentences; {WAY_OUT}") from None
     for number, sentence in enumerate(found):
-        _check_sentence(number, sentence)
+        if isinstance(sentence, str | bytes):
+            raise DataError(
+                f"sentence {number} is the string {_shown(sentence)}; expected a list of tokens "
+                f"(pass a single sentence as [tokens]); {WAY_OUT}"
+            )
+        if not isinstance(sentence, Sequence):
+            raise DataError(f"sentence {number} is {_shown(sentence)}; expected a list of tokens")
+        for position, token in enumerate(sentence):
+            if not isinstance(token, str):
+                raise DataError(f"sentence {number}, token {position} is {_shown(token)}; tokens are strings")
     return found
-
-
-def _check_sentence(number: int, sentence: Any) -> None:
-    if isinstance(sentence, str | bytes):
-        raise DataError(
-            f"sentence {number} is the string {_shown(sentence)}; expected a list of tokens "
-            f"(pass a single sentence as [tokens]); {WAY_OUT}"
-        )
-    if not isinstance(sentence, Sequence):
-        raise DataError(f"sentence {number} is {_shown(sentence)}; expected a list of tokens")
-    for position, token in enumerate(sentence):
-        if not isinstance(token, str):
-            raise DataError(f"sentence {number}, token {position} is {_shown(token)}; tokens are strings")
 
 
 def checked_ids(ids_BTC: Tensor, width: int) -> Tensor:

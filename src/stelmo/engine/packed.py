@@ -79,20 +79,17 @@ class WordCache:
                 self._rows.clear()
                 new = list(words)
             if new:
-                self._remember(new)
+                vectors_UP = self._compute(new)
+                if not len(self._table_VP):  # untouched pages take no memory
+                    self._table_VP = vectors_UP.new_empty(self._capacity, vectors_UP.shape[1])
+                first = len(self._rows)
+                self._table_VP[first : first + len(new)] = vectors_UP
+                self._rows.update(zip(new, range(first, first + len(new)), strict=True))
             return self._table_VP[[self._rows[word] for word in words]]
 
     def clear(self) -> None:
         with self._lock:
             self._rows.clear()
-
-    def _remember(self, words: Words) -> None:
-        vectors_UP = self._compute(words)
-        if not len(self._table_VP):  # untouched pages take no memory
-            self._table_VP = vectors_UP.new_empty(self._capacity, vectors_UP.shape[1])
-        first = len(self._rows)
-        self._table_VP[first : first + len(words)] = vectors_UP
-        self._rows.update(zip(words, range(first, first + len(words)), strict=True))
 
 
 # Threads
@@ -289,8 +286,18 @@ class EndToEnd(CachedWords):
         both = readings(rows, whole)
         width = x_UP.shape[1]
         layers_LND = x_UP.new_empty(self._bilm.config.depth, len(both[0].kept), 2 * width)
-        halves = layers_LND[..., :width], layers_LND[..., width:]
-        work = partial(self._direction, x_UP, both, halves)
+        halves, context = (layers_LND[..., :width], layers_LND[..., width:]), self._bilm.context
+        assert context is not None
+
+        @torch.inference_mode()
+        def work(direction: int, threads: int) -> None:
+            """Fills one half of the layers."""
+            torch.set_num_threads(threads)
+            index_N, runs, kept = both[direction]
+            x_NP = x_UP[index_N]
+            for half_NP, y_NP in zip(halves[direction], [x_NP, *context(direction, x_NP, runs)], strict=True):
+                half_NP.copy_(y_NP[kept])
+
         if len(both[0].index_N) * self._weights >= WORK_FOR_A_DIRECTION:
             side_by_side(work)
         else:
@@ -298,20 +305,3 @@ class EndToEnd(CachedWords):
             work(1, torch.get_num_threads())
         refuse_overflow(layers_LND)
         return list(torch.split(layers_LND, [len(words) + 2 * whole for words in sentences], 1)), start
-
-    @torch.inference_mode()
-    def _direction(
-        self,
-        x_UP: Tensor,
-        both: tuple[Reading, Reading],
-        halves: tuple[Tensor, Tensor],
-        direction: int,
-        threads: int,
-    ) -> None:
-        """Fills one half of the layers."""
-        torch.set_num_threads(threads)
-        index_N, runs, kept = both[direction]
-        assert self._bilm.context is not None
-        x_NP = x_UP[index_N]
-        for half_NP, y_NP in zip(halves[direction], [x_NP, *self._bilm.context(direction, x_NP, runs)], strict=True):
-            half_NP.copy_(y_NP[kept])

@@ -106,7 +106,7 @@ class Plain(NamedTuple):
 
 
 def refuse_overflow(layers: Tensor) -> None:
-    """One sum for a whole batch: NaN or infinity anywhere in the layers makes it NaN or infinite."""
+    """Refuse NaN and infinity, by one sum for a whole batch: either of them in the layers makes it NaN or infinite."""
     if not bool(layers.sum().isfinite()):
         raise ModelError(
             "the model computes NaN or infinity: its weights are too large or damaged; "

@@ -63,7 +63,13 @@ def clusters(vectors_ND: Array, k: int | None = None, seed: int = 0) -> Groups:
     count = _number_of_groups(axes_NA, rng) if k is None else min(k, len(np.unique(axes_NA, axis=0)))
     if count < 2:
         return np.zeros(len(axes_NA), np.int64)
-    return _largest_first(kmeans(axes_NA, count, rng))
+    # Number the groups by size, ties by their first use.
+    names, firsts, inverse_N, sizes = np.unique(
+        kmeans(axes_NA, count, rng), return_index=True, return_inverse=True, return_counts=True
+    )
+    rank = np.empty(len(names), np.int64)
+    rank[np.lexsort((firsts, -sizes))] = np.arange(len(names))
+    return rank[inverse_N]
 
 
 def axes(units_ND: Array) -> Array:
@@ -90,18 +96,17 @@ def _number_of_groups(axes_NA: Array, rng: Generator) -> int:
 
 
 def stability(points_NA: Array, count: int, rng: Generator) -> float:
-    """How well groups of random halves agree with those of all points: 1 completely, 0 as by chance."""
-    groups_N = kmeans(points_NA, count, rng)
-    return float(np.mean([agreement(groups_N, _groups_of_half(points_NA, count, rng)) for _ in range(HALVES)]))
+    """How well groups of random halves agree with those of all points: 1 completely, 0 as by chance.
 
-
-def _groups_of_half(points_NA: Array, count: int, rng: Generator) -> Groups:
-    """All points, each in the group of the nearest centre of a random half."""
-    half_MA = points_NA[rng.choice(len(points_NA), len(points_NA) // 2, replace=False)]
-    count = min(count, len(np.unique(half_MA, axis=0)))
-    groups_M = _run(half_MA, count, rng)[0]
-    centres_KA = np.stack([half_MA[groups_M == group].mean(0) for group in np.unique(groups_M)])
-    return _nearest_centre(points_NA, centres_KA)[0]
+    To compare them, every point is put into the group of the half's nearest centre.
+    """
+    groups_N, found = kmeans(points_NA, count, rng), []
+    for _ in range(HALVES):
+        half_MA = points_NA[rng.choice(len(points_NA), len(points_NA) // 2, replace=False)]
+        groups_M = _run(half_MA, min(count, len(np.unique(half_MA, axis=0))), rng)[0]
+        centres_KA = np.stack([half_MA[groups_M == group].mean(0) for group in np.unique(groups_M)])
+        found.append(agreement(groups_N, _nearest_centre(points_NA, centres_KA)[0]))
+    return float(np.mean(found))
 
 
 def agreement(first_N: Groups, second_N: Groups) -> float:
@@ -174,14 +179,6 @@ def silhouette(distances_NN: Array, groups_N: Groups) -> float:
     return float(np.where(sizes_K[inverse_N] > 1, scores_N, 0).mean())
 
 
-def _largest_first(groups_N: Groups) -> Groups:
-    """Groups numbered by size; ties by their first use."""
-    names, firsts, inverse_N, sizes = np.unique(groups_N, return_index=True, return_inverse=True, return_counts=True)
-    rank = np.empty(len(names), np.int64)
-    rank[np.lexsort((firsts, -sizes))] = np.arange(len(names))
-    return rank[inverse_N]
-
-
 def central(vectors_ND: Array, groups_N: Groups, count: int = 5) -> list[list[int]]:
     """For each group the places of the uses nearest to its centre by cosine, nearest first; ties by place."""
     units_ND, found = units(np.asarray(vectors_ND, np.float32)), list[list[int]]()
@@ -197,30 +194,24 @@ def labels(uses: Sequence[Use], assignment: Iterable[int] | NDArray[Any], count:
     groups = [int(group) for group in assignment]
     nearby = [Counter[str]() for _ in range(max(groups, default=-1) + 1)]
     for use, group in zip(uses, groups, strict=True):
-        nearby[group].update(_near(use))
+        first, last = max(0, use.position - NEAR), use.position + 1 + NEAR
+        tokens = use.tokens[first : use.position] + use.tokens[use.position + 1 : last]
+        words = {token.lower() for token in tokens if is_word(token)}
+        nearby[group].update(words - FUNCTION_WORDS - {use.word.lower()})
     everywhere = sum(nearby, Counter[str]())
     return [_distinctive(own, everywhere, count) for own in nearby]
 
 
-def _near(use: Use) -> set[str]:
-    first = max(0, use.position - NEAR)
-    tokens = use.tokens[first : use.position] + use.tokens[use.position + 1 : use.position + 1 + NEAR]
-    words = {token.lower() for token in tokens if is_word(token)}
-    return words - FUNCTION_WORDS - {use.word.lower()}
-
-
 def _distinctive(own: Counter[str], everywhere: Counter[str], count: int) -> list[str]:
-    """Words overrepresented in the group; ties in alphabetical order."""
+    """Words overrepresented in the group, by their log-odds; ties in alphabetical order."""
     if own == everywhere:
         return []
-    scores = {word: _score(word, own, everywhere) for word in own}
+    all_inside, all_outside = own.total() + PRIOR, everywhere.total() - own.total() + PRIOR
+    scores = {}
+    for word in own:
+        prior = PRIOR * everywhere[word] / everywhere.total()
+        inside, outside = own[word] + prior, everywhere[word] - own[word] + prior
+        odds = math.log(inside / (all_inside - inside)) - math.log(outside / (all_outside - outside))
+        scores[word] = odds / math.sqrt(1 / inside + 1 / outside)
     best = sorted(scores, key=lambda word: (-scores[word], word))
     return [word for word in best if scores[word] > 0][:count]
-
-
-def _score(word: str, own: Counter[str], everywhere: Counter[str]) -> float:
-    prior = PRIOR * everywhere[word] / everywhere.total()
-    inside, outside = own[word] + prior, everywhere[word] - own[word] + prior
-    all_inside, all_outside = own.total() + PRIOR, everywhere.total() - own.total() + PRIOR
-    odds = math.log(inside / (all_inside - inside)) - math.log(outside / (all_outside - outside))
-    return odds / math.sqrt(1 / inside + 1 / outside)

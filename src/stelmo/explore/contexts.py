@@ -1,4 +1,4 @@
-"""What a language model says of a word's uses: vectors of the words around them, and words in their place.
+"""What a language model says about a word's uses: vectors of the words around them, and substitutes for the word.
 
 N uses, V words of the vocabulary, P projection, K groups. Meanings separate by the vectors of the words around a use.
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from stelmo.embed.model import Model
 from stelmo.explore.clusters import FUNCTION_WORDS
-from stelmo.explore.index import Use, is_word
+from stelmo.explore.index import Use, is_word, spread
 from stelmo.explore.mixing import Array, Vectors, units
 from stelmo.lm import probabilities as lm
 from stelmo.text import chars
@@ -28,7 +28,7 @@ from stelmo.text.ids import UNKNOWN, Vocabulary
 HALF = 300  # the rank of a word that has half the weight of a rare one
 SHARED_FROM = 20_000  # words from which the shared direction is estimated
 ASKED = 40  # uses of a group whose substitutes are computed: more hardly change the mean
-ASKED_TOKENS = 10_000  # of all groups: with longer sentences fewer uses are asked
+ASKED_TOKENS = 10_000  # of all groups together: if sentences are long, fewer uses are asked
 LIKELY = 25  # words of a group, the most likely, among which the distinctive ones are chosen
 STEM, ENDING = 3, 4  # letters that inflected forms share at least, and that one of them can add at most
 MARKERS = (chars.BEGIN_SENTENCE, chars.END_SENTENCE, UNKNOWN)
@@ -47,19 +47,17 @@ class Contexts:
     def vectors(self, uses: Sequence[Use]) -> Vectors:
         """(N, P), of length 1; zeros for a use without a known word around it."""
         found_NP = np.zeros((len(uses), self._units_VP.shape[1]), np.float32)
-        known = self._known({token for use in uses for token in use.tokens})
+        known = {}  # tokens of the uses that the vocabulary has, if need be in lower case → their numbers
+        for token in {token for use in uses for token in use.tokens if is_word(token)}:
+            spelling = token if token in self._words else token.lower()
+            if spelling in self._words:
+                known[token] = self._words.id(spelling)
         for use, found_P in zip(uses, found_NP, strict=True):
             own = use.word.lower()
             found = [known[token] for token in use.tokens if token in known and token.lower() != own]
             ids = np.array(found, np.int64)
             found_P += (ids / (ids + HALF)) @ self._units_VP[ids]
         return units(found_NP)
-
-    def _known(self, tokens: Iterable[str]) -> dict[str, int]:
-        """The words among the tokens that the vocabulary has, if need be in lower case, with their numbers."""
-        words = [token for token in tokens if is_word(token)]
-        spellings = {word: word if word in self._words else word.lower() for word in words}
-        return {word: self._words.id(spelling) for word, spelling in spellings.items() if spelling in self._words}
 
 
 def of_model(model: Model) -> Contexts | None:
@@ -77,10 +75,10 @@ def substitutes(model: Model, groups: Sequence[Sequence[Use]], count: int = 3) -
     """
     if len(groups) < 2 or model.vocabulary is None or model.saved().read_softmax is None:
         return [[] for _ in groups]
-    asked, most = [_spread(uses, ASKED) for uses in groups], ASKED
+    asked, most = [spread(uses, ASKED) for uses in groups], ASKED
     while most > 1 and sum(len(use.tokens) for uses in asked for use in uses) > ASKED_TOKENS:
         most //= 2
-        asked = [_spread(uses, most) for uses in groups]
+        asked = [spread(uses, most) for uses in groups]
     flat = [use for uses in asked for use in uses]
     predicting_NP = lm.predicting_at(model, [use.tokens for use in flat], [use.position for use in flat])
     ends = np.cumsum([len(uses) for uses in asked])[:-1]
@@ -96,11 +94,6 @@ def substitutes(model: Model, groups: Sequence[Sequence[Use]], count: int = 3) -
         best = sorted(likely, key=lambda number: -gain_V[number])[:count]
         found.append([model.vocabulary.words[number] for number in best])
     return found
-
-
-def _spread(uses: Sequence[Use], most: int) -> list[Use]:
-    """At most so many of the uses, evenly spread."""
-    return [uses[place] for place in np.linspace(0, len(uses) - 1, min(most, len(uses))).astype(int)]
 
 
 def _presentable(order: Iterable[int], words: Vocabulary, own: set[str]) -> Iterator[int]:

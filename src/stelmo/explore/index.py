@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from stelmo.engine.engine import checked
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.explore.mixing import Mix, Vectors, mixed
 from stelmo.jobs.run import Advance
-from stelmo.settings import STATES, StatePolicy
+from stelmo.settings import STATES
 from stelmo.store import uses as store
 from stelmo.store.atomic import reason
 from stelmo.store.uses import Manifest, Sentence, UseFolder
@@ -29,14 +29,15 @@ from stelmo.text import formats
 from stelmo.text.files import LineReader
 
 Array = NDArray[Any]
+Item = TypeVar("Item")
 Ids = NDArray[np.int64]
 Columns = Sequence[tuple[str, Sequence[str]]]  # names of columns, each with the values of a sentence's tokens
 
-BLOCK_BYTES = 100_000_000  # layers of a block, which is saved at once: of many sentences, more have the same length
+BLOCK_BYTES = 100_000_000  # layers of a block, saved as a whole; in a large block more sentences have equal length
 HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # they change the last bits at most
 BUNDLED_TEXT = Path(__file__).parents[1] / "bundled" / "uses" / "sentences.tok.xz"
 BUNDLED_CREDIT = "sentences of the English Wikipedia (CC BY-SA 3.0)"
-BUNDLED_PER_WORD = 200  # uses of a word: enough for any map, and "the" does not fill half of the disk
+BUNDLED_PER_WORD = 200  # uses of a word: enough for any map, and words such as "the" do not take half of the space
 
 
 class Use(NamedTuple):
@@ -174,7 +175,9 @@ def build(
     work ends with an error before the first block is finished, no new folder is left behind.
     """
     path = Path(folder)
-    _refuse_carry(model.settings.state)
+    choose("state", model.settings.state, STATES)
+    if model.settings.state == "carry":
+        raise ConfigError("index: with state 'carry' a use depends on the sentences before it; load with warm or fresh")
     is_new = not path.exists()
     try:
         return _build(model, sentences, path, words, per_word, block_tokens or _block_tokens(model), advance)
@@ -193,7 +196,10 @@ def _build(
     block_tokens: int,
     advance: Advance,
 ) -> Index:
-    store.prepare(path, _manifest(model))
+    settings = model.settings.model_dump(mode="json", exclude=HARMLESS)
+    depth, width = model.config.depth, model.config.width
+    fingerprint = model.saved().fingerprint()
+    store.prepare(path, Manifest(model=fingerprint, settings=settings, depth=depth, width=width, vectors="int8"))
     with store.writing(path) as writer:
         choice = _Choice(writer.found, words, per_word)
         pairs = ((one.tokens, one.columns) if isinstance(one, formats.Sentence) else (one, ()) for one in sentences)
@@ -203,10 +209,10 @@ def _build(
             if chosen:
                 writer.add(chosen, _layers(model, chosen))
             advance(sum(map(len, tokens)))
-    from stelmo.explore import suggestions  # here, because it reads an index
+    from stelmo.explore import search  # imported here, because it imports this module
 
     found = open(path)
-    suggestions.keep(found, model)
+    search.keep_suggested(found, model)
     return found
 
 
@@ -249,6 +255,11 @@ def is_word(token: str) -> bool:
     return any(map(str.isalpha, token))
 
 
+def spread(items: Sequence[Item], most: int) -> list[Item]:
+    """At most so many of the items, evenly spread; always the same ones."""
+    return [items[place] for place in np.linspace(0, len(items) - 1, min(most, len(items))).astype(int)]
+
+
 class _Choice:
     """Chooses which tokens of a sentence become uses, given those already in the index."""
 
@@ -264,31 +275,16 @@ class _Choice:
     def of(self, tokens: Sequence[str], columns: Columns = ()) -> Sentence:
         """The positions to add; they are counted as added."""
         there = self._there.setdefault(tuple(tokens), set())
-        added = [position for position, token in enumerate(tokens) if position not in there and self._takes(token)]
+        added = []
+        for position, word in enumerate(map(str.lower, tokens)):
+            wanted = is_word(word) if self._words is None else word in self._words
+            full = self._limit is not None and self._counts[word] >= self._limit
+            if wanted and not full and position not in there:
+                self._counts[word] += 1
+                added.append(position)
         there.update(added)
         kept = tuple((name, [values[position] for position in added]) for name, values in columns)
         return Sentence(tuple(tokens), tuple(added), kept)
-
-    def _takes(self, token: str) -> bool:
-        word = token.lower()
-        wanted = is_word(word) if self._words is None else word in self._words
-        if not wanted or (self._limit is not None and self._counts[word] >= self._limit):
-            return False
-        self._counts[word] += 1
-        return True
-
-
-def _manifest(model: Model) -> Manifest:
-    settings = model.settings.model_dump(mode="json", exclude=HARMLESS)
-    depth, width = model.config.depth, model.config.width
-    fingerprint = model.saved().fingerprint()
-    return Manifest(model=fingerprint, settings=settings, depth=depth, width=width, vectors="int8")
-
-
-def _refuse_carry(policy: StatePolicy) -> None:
-    choose("state", policy, STATES)
-    if policy == "carry":
-        raise ConfigError("index: with state 'carry' a use depends on the sentences before it; load with warm or fresh")
 
 
 def _layers(model: Model, sentences: Sequence[Sentence]) -> Array:

@@ -15,7 +15,7 @@ from stelmo.config import choose
 from stelmo.errors import ConfigError
 from stelmo.explore import clusters
 from stelmo.explore.contexts import Contexts
-from stelmo.explore.index import Index, Use
+from stelmo.explore.index import Index, Use, spread
 from stelmo.explore.mixing import Mix, mixed, squared_distances, units
 
 Array = NDArray[Any]
@@ -44,7 +44,15 @@ def flatten(vectors_ND: Array, method: Method = "pca", seed: int = 0, advance: P
     if method == "pca" or len(vectors_ND) < FEWEST:
         return pca(vectors_ND)
     if method == "umap":
-        return _umap(vectors_ND, seed)
+        try:
+            import umap
+        except ImportError:
+            raise ConfigError(
+                "UMAP is not installed: pip install 'stelmo[umap]'; PCA and t-SNE are available"
+            ) from None
+        near = min(15, len(vectors_ND) - 1)
+        mapper = umap.UMAP(n_neighbors=near, random_state=seed, n_jobs=1, init="pca")
+        return np.asarray(mapper.fit_transform(vectors_ND), np.float64)
     if len(vectors_ND) > TSNE_MOST:
         raise ConfigError(f"t-SNE: {len(vectors_ND)} points; expected at most {TSNE_MOST}; use fewer uses, or PCA")
     return tsne(vectors_ND, pca(vectors_ND), advance)
@@ -60,16 +68,10 @@ def pca(vectors_ND: Array) -> Points:
     # Equal vectors stay one point: rounding errors alone would be drawn as a cloud.
     real_R = spread_R > NOISE * np.linalg.norm(vectors_ND)
     for axis in np.flatnonzero(real_R[:2]):
-        points_N2[:, axis] = _turned(left_NR[:, axis]) * spread_R[axis]
+        size_N = np.abs(left_NR[:, axis])
+        farthest = int(np.argmax(size_N >= size_N.max() * (1 - 1e-6)))  # among equally far points the first
+        points_N2[:, axis] = left_NR[:, axis] * np.sign(left_NR[farthest, axis]) * spread_R[axis]
     return points_N2
-
-
-def _turned(axis_N: Array) -> Array:
-    """Fixes the sign of an axis by its farthest point; among equally far points the first decides."""
-    size_N = np.abs(axis_N)
-    first = int(np.argmax(size_N >= size_N.max() * (1 - 1e-6)))
-    turned_N: Array = axis_N * np.sign(axis_N[first])
-    return turned_N
 
 
 def trustworthiness(high_ND: Array, low_N2: Array, k: int = 5) -> float:
@@ -81,7 +83,10 @@ def trustworthiness(high_ND: Array, low_N2: Array, k: int = 5) -> float:
     k = min(k, (count - 1) // 2)
     if k < 1:
         return 1.0
-    ranks_NN, near_NK = _ranks(_distances(high_ND)), np.argsort(_distances(low_N2), 1, "stable")[:, :k]
+    order_NN = np.argsort(_distances(high_ND), 1, "stable")
+    ranks_NN = np.empty_like(order_NN)  # for each row, the rank of each column by distance, starting at 1
+    np.put_along_axis(ranks_NN, order_NN, np.arange(1, count + 1)[None], 1)
+    near_NK = np.argsort(_distances(low_N2), 1, "stable")[:, :k]
     excess_NK = np.maximum(0, np.take_along_axis(ranks_NN, near_NK, 1) - k)
     return float(1 - excess_NK.sum() * 2 / (count * k * (2 * count - 3 * k - 1)))
 
@@ -93,30 +98,12 @@ def _distances(points_ND: Array) -> Array:
     return squares_NN
 
 
-def _ranks(distances_NN: Array) -> Array:
-    """For each row, the rank of each column by distance, starting at 1."""
-    order_NN = np.argsort(distances_NN, 1, "stable")
-    ranks_NN = np.empty_like(order_NN)
-    np.put_along_axis(ranks_NN, order_NN, np.arange(1, len(order_NN) + 1)[None], 1)
-    return ranks_NN
-
-
 def methods() -> tuple[Method, ...]:
     """The methods that can be used here: UMAP needs an optional package."""
     return METHODS if find_spec("umap") else tuple(method for method in METHODS if method != "umap")
 
 
-def _umap(vectors_ND: Array, seed: int) -> Points:
-    try:
-        import umap
-    except ImportError:
-        raise ConfigError("UMAP is not installed: pip install 'stelmo[umap]'; PCA and t-SNE are available") from None
-    near = min(15, len(vectors_ND) - 1)
-    mapper = umap.UMAP(n_neighbors=near, random_state=seed, n_jobs=1, init="pca")
-    return np.asarray(mapper.fit_transform(vectors_ND), np.float64)
-
-
-def tsne(vectors_ND: Array, start_N2: Points, advance: Callable[[float], None] = lambda share: None) -> Points:
+def tsne(vectors_ND: Array, start_N2: Points, advance: Progress = lambda share: None) -> Points:
     """(N, 2), starting from another map; deterministic. `advance` is called with the fraction done."""
     wanted_NN = affinities(vectors_ND)
     points_N2 = 1e-4 * start_N2 / max(TINY, start_N2[:, 0].std())
@@ -201,7 +188,7 @@ def word_map(
     seed: int = 0,
     near: int = 0,
     own_LD: Array | None = None,
-    advance: Callable[[float], None] = lambda share: None,
+    advance: Progress = lambda share: None,
 ) -> WordMap:
     """A map for each mix. Of more than `limit` uses a sample is shown.
 
@@ -210,7 +197,7 @@ def word_map(
     changing them. `advance` is called with the fraction done.
     """
     ids = index.ids_of(word)
-    uses = [index.use(int(id)) for id in _sample(ids.tolist(), limit)]
+    uses = [index.use(id) for id in spread(ids.tolist(), limit)]
     layers_NLD = index.layers([use.id for use in uses])
     vectors = [mixed(layers_NLD, mix) for mix in mixes]
     grouped_ND = contexts.vectors(uses) if contexts else vectors[0]
@@ -262,10 +249,3 @@ def place(vectors_ND: Array, points_N2: Points, query_D: Array, method: Method, 
 def _best(cosines_N: Array, k: int) -> Near:
     best = np.argsort(-cosines_N, kind="stable")[:k]
     return [(int(use), round(float(min(1.0, cosines_N[use])), 4)) for use in best]
-
-
-def _sample(ids: Sequence[int], limit: int) -> list[int]:
-    """At most `limit` of them, evenly spread; always the same ones."""
-    if len(ids) <= limit:
-        return list(ids)
-    return [ids[place] for place in np.linspace(0, len(ids) - 1, limit).astype(int)]

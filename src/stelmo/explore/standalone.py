@@ -16,7 +16,7 @@ from typing import Any
 from stelmo import __version__
 from stelmo.embed.model import Model
 from stelmo.errors import DataError
-from stelmo.explore import contexts, suggestions
+from stelmo.explore import contexts, search
 from stelmo.explore import index as indices
 from stelmo.explore.contexts import Contexts
 from stelmo.explore.index import Index, Use
@@ -28,9 +28,9 @@ from stelmo.text import sentences as text
 
 SITE = Path(__file__).parents[1] / "serve" / "site"
 START = "file.js"  # the module that starts the page
-LIMIT = 200  # uses of a word: a lecture needs no more, and the file stays small
+LIMIT = 200  # uses of a word: enough for a map, and the file stays small
 NEAR = 5  # nearest uses of each use
-HEIGHT = 900  # pixels of a cell of a notebook
+HEIGHT = 900  # pixels of the output of a notebook cell
 _IMPORT = re.compile(r'(?<=from ")\./(?=([\w-]+\.js)")')
 # Nothing is loaded from anywhere: the scripts and the data are in the file.
 _POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:"
@@ -47,7 +47,7 @@ class Page:
             draft.write_text(self.html, encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        """In a frame, so that neither its styles nor its scripts meet those of the notebook."""
+        """In a frame, so that its styles and scripts do not affect those of the notebook."""
         style = f"width:100%;height:{self.height}px;border:0"
         return f'<iframe srcdoc="{html.escape(self.html)}" style="{style}" title="stelmo explorer"></iframe>'
 
@@ -70,7 +70,9 @@ def page(
         raise DataError("no words to show; name at least one word of the index")
     for word in wanted:
         if word not in index.words:
-            raise DataError(f"{index.folder}: no use of {word!r:.60}{_similar(index, word)}")
+            known = ", ".join(search.spelled_like(index, word, 3))
+            advice = f"did you mean {known}?" if known else "choose words that the text contains"
+            raise DataError(f"{index.folder}: no use of {word!r:.60}; {advice}")
     description = {
         "name": name,
         "layers": index.depth,
@@ -102,13 +104,8 @@ def show(
         return page(index, [word], model=model, name=name, credit=credit, limit=limit)
 
 
-def _similar(index: Index, word: str) -> str:
-    known = suggestions.similar(index, word, 3)
-    return f"; did you mean {', '.join(known)}?" if known else "; choose words that the text contains"
-
-
 def _word(index: Index, word: str, model: Model | None, around: Contexts | None, limit: int) -> dict[str, Any]:
-    """What the page shows of a word; without the words around them, each layer groups the uses by itself."""
+    """What the page shows of a word. Without `around`, the uses are grouped separately on each layer."""
     layers: list[Layer] = [*range(index.depth), "mean"]
     found = {
         str(layer): word_map(index, word, [of_layer(layer, index.depth)], contexts=around, limit=limit, near=NEAR)
@@ -160,7 +157,10 @@ def _grouped(made: WordMap) -> list[list[Use]]:
 
 def _document(data: dict[str, Any]) -> str:
     """The HTML file with style sheets, d3, the modules and the data."""
-    modules = {name: _address(_IMPORT.sub("", _site(name)), "text/javascript") for name in _modules()}
+    modules = {}
+    for name in _modules():
+        source = _IMPORT.sub("", _site(name)).encode()
+        modules[name] = f"data:text/javascript;base64,{base64.b64encode(source).decode()}"
     words = ", ".join(data["words"])
     # "<" is escaped, so that no sentence can end the element that contains it.
     inlined = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -200,7 +200,3 @@ def _modules() -> Iterator[str]:
 
 def _site(name: str) -> str:
     return (SITE / name).read_text(encoding="utf-8")
-
-
-def _address(content: str, kind: str) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content.encode()).decode()}"

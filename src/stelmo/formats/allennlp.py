@@ -56,7 +56,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, options: Path | None = None, prefix: str = "") -> SavedModel:
-    """The ELMo in the state; of several different ones, that whose tensor names start with `prefix`."""
+    """The ELMo in the state; of several different ones, the one whose tensor names start with `prefix`."""
     if path.is_file() and not path.stat().st_size:
         raise ModelError(f"{path}: the file is empty; expected an AllenNLP archive or state, copy it again")
     with _opened(path) as files:
@@ -110,7 +110,7 @@ def _wanted(name: str) -> bool:
 
 
 def _one(files: Mapping[str, Path], end: str) -> Path | None:
-    """The file whose name ends so; of several, that of the topmost folder."""
+    """The file whose path ends with these names; of several, the one in the topmost folder."""
     found = sorted((name.count("/"), name) for name in files if f"/{name}".endswith(f"/{end}"))
     return files[found[0][1]] if found else None
 
@@ -168,7 +168,12 @@ class _Elmo(StateTensors):
 def _elmos(state: Mapping[str, Tensor], prefix: str, path: str) -> list[_Elmo]:
     """All ELMos in the state, which must share one biLM."""
     roots = [name.removesuffix(TABLE) for name in state if name.startswith(prefix) and name.endswith(TABLE)]
-    elmos = [_elmo(state, root, path) for root in roots]
+    elmos = []
+    for root in roots:
+        # Caches of word vectors, which AllenNLP may have saved as well, have other names.
+        own = below(state, root, (ENCODER, STACK), path)
+        mixes = below(state, root.removesuffix(OWNER), ("scalar_mix_",), path) if root.endswith(OWNER) else {}
+        elmos.append(_Elmo(root, own, path, mixes))
     if not elmos:
         there = ", ".join(list(state)[:3]) or "nothing"
         raise ModelError(f"{path}: no ELMo inside (no tensor {prefix}…{TABLE}); it holds {there}")
@@ -177,28 +182,18 @@ def _elmos(state: Mapping[str, Tensor], prefix: str, path: str) -> list[_Elmo]:
     return elmos
 
 
-def _elmo(state: Mapping[str, Tensor], root: str, path: str) -> _Elmo:
-    # Caches of word vectors, which AllenNLP may have saved as well, have other names.
-    own = below(state, root, (ENCODER, STACK), path)
-    mixes = below(state, root.removesuffix(OWNER), ("scalar_mix_",), path) if root.endswith(OWNER) else {}
-    return _Elmo(root, own, path, mixes)
-
-
 def _mixes(elmos: list[_Elmo], depth: int) -> tuple[Mix, ...]:
     """In the order of the state; one module with two names counts once."""
     distinct: dict[str, list[Mix]] = {}
     for elmo in elmos:
-        mixes = list(_mixes_of(elmo, depth))
+        mixes = []
+        for gamma in elmo.numbered("scalar_mix_{}.gamma"):
+            weights = elmo.numbered(gamma.replace("gamma", "scalar_parameters.{}"))
+            if len(weights) != depth:
+                raise ModelError(f"{elmo.path}: {gamma} scales a mix of {len(weights)} layers; the biLM has {depth}")
+            mixes.append(Mix(torch.cat([elmo.tensor(name, 1) for name in weights]), elmo.tensor(gamma, 1)[0]))
         distinct.setdefault(repr([(mix.logits_L.tolist(), mix.scale.item()) for mix in mixes]), mixes)
     return tuple(mix for mixes in distinct.values() for mix in mixes)
-
-
-def _mixes_of(elmo: _Elmo, depth: int) -> Iterator[Mix]:
-    for gamma in elmo.numbered("scalar_mix_{}.gamma"):
-        weights = elmo.numbered(gamma.replace("gamma", "scalar_parameters.{}"))
-        if len(weights) != depth:
-            raise ModelError(f"{elmo.path}: {gamma} scales a mix of {len(weights)} layers; the biLM has {depth}")
-        yield Mix(torch.cat([elmo.tensor(name, 1) for name in weights]), elmo.tensor(gamma, 1)[0])
 
 
 # The architecture
@@ -253,17 +248,16 @@ def _shown(elmo: _Elmo) -> ModelConfig:
 def _tensors(elmo: _Elmo, config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
     assert isinstance(config.input, CharInput)
     yield from char_encoder(elmo, TABLE, ENCODER, config.input, config.projection)
+    cells, projection = config.lstm.cells, config.lstm.projection
     for direction in DIRECTIONS:
         for layer in range(config.lstm.layers):
-            for name, tensor in _cell(elmo, f"{STACK}{direction}_layer_{layer}", config):
-                yield f"lstm_{direction}.{layer}.{name}", tensor
-
-
-def _cell(elmo: _Elmo, name: str, config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
-    cells, projection = config.lstm.cells, config.lstm.projection
-    sides = [elmo.tensor(f"{name}.{side}_linearity.weight", 4 * cells, projection) for side in ("input", "state")]
-    yield "kernel", torch.cat([published_gates(side).T for side in sides])
-    bias = published_gates(elmo.tensor(f"{name}.state_linearity.bias", 4 * cells))
-    bias[2 * cells : 3 * cells] -= FORGET_BIAS
-    yield "bias", bias
-    yield "projection", elmo.tensor(f"{name}.state_projection.weight", projection, cells).T.contiguous()
+            name, ours = f"{STACK}{direction}_layer_{layer}", f"lstm_{direction}.{layer}"
+            halves = [
+                elmo.tensor(f"{name}.{half}_linearity.weight", 4 * cells, projection) for half in ("input", "state")
+            ]
+            yield f"{ours}.kernel", torch.cat([published_gates(half).T for half in halves])
+            bias = published_gates(elmo.tensor(f"{name}.state_linearity.bias", 4 * cells))
+            bias[2 * cells : 3 * cells] -= FORGET_BIAS
+            yield f"{ours}.bias", bias
+            weight = elmo.tensor(f"{name}.state_projection.weight", projection, cells)
+            yield f"{ours}.projection", weight.T.contiguous()

@@ -55,7 +55,10 @@ def model(
     own = _section(config, "model") if source.root == "" else {}  # a task's configuration is not the language model's
     _refuse_other_readers(config if own else {}, path)
     epsilon = EPSILON["0.x" if about is None or "iterator" in config or source.root else "later"]
-    architecture = _architecture(source, own, epsilon)
+    encoder = _encoder(source, _section(own, "contextualizer"), epsilon)
+    width = int(encoder["projection" if encoder["kind"] == "lstm" else "width"])
+    values = {"input": _input(source, own, width, epsilon), "encoder": encoder}
+    architecture = parse(ModelConfig, values, path, ModelError)
     tensors = dict(_tensors(source, architecture))
     vocabulary = None if words is None else _vocabulary(words)
     mixes = _mixes(state, source.root, architecture.depth, path)
@@ -129,13 +132,6 @@ def _refuse_other_readers(config: Config, path: str) -> None:
 # The architecture
 
 
-def _architecture(source: StateTensors, own: Config, epsilon: float) -> ModelConfig:
-    encoder = _encoder(source, _section(own, "contextualizer"), epsilon)
-    width = int(encoder["projection" if encoder["kind"] == "lstm" else "width"])
-    values = {"input": _input(source, own, width, epsilon), "encoder": encoder}
-    return parse(ModelConfig, values, source.path, ModelError)
-
-
 def _words_at(source: StateTensors) -> str:
     """What the names of the character encoder's tensors start with; the author of a model chooses that name."""
     end = "_embedding._module.weight"
@@ -152,30 +148,36 @@ def _input(source: StateTensors, own: Config, width: int, epsilon: float) -> dic
     highways = source.numbered(f"{cnn}_highways._layers.{{}}.weight")
     name = at.removeprefix(f"{EMBEDDER}token_embedder_").removesuffix(".")
     said = _section(own, "text_field_embedder", "token_embedders", name, "encoder")
+    projection = None
+    if said.get("projection_location", "") is not None:  # null: there is none; otherwise it may even be square
+        first = said.get("projection_location") == "after_cnn"
+        if highways and sum(number for number, _, _ in kernels) != width:  # the shapes show it
+            first = source.shape(highways[0], 2)[1] == width
+        projection = "after_convolution" if first else "after_highways"
     return {
         "kind": "chars",
         "embedding": source.shape(f"{at}_embedding._module.weight", 2)[1],
         "filters": [(window, number) for number, _, window in kernels],
         "highways": len(highways),
         "activation": said.get("activation", "relu"),
-        "projection": _projection(source, highways, sum(number for number, _, _ in kernels), width, said),
+        "projection": projection,
         "layer_norm": epsilon if f"{cnn}_layer_norm.gamma" in source.tensors else None,
     }
 
 
-def _projection(source: StateTensors, highways: list[str], filters: int, width: int, said: Config) -> str | None:
-    """Where the projection is; None only if there is none, because then it is never square."""
-    if "projection_location" in said and said["projection_location"] is None:
-        return None
-    first = said.get("projection_location") == "after_cnn"
-    if highways and filters != width:  # the shapes show it
-        first = source.shape(highways[0], 2)[1] == width
-    return "after_convolution" if first else "after_highways"
-
-
 def _encoder(source: StateTensors, said: Config, epsilon: float) -> dict[str, Any]:
-    if f"{CONTEXT}_position.positional_encoding" in source.tensors:
-        return _transformer(source, epsilon)
+    positions = f"{CONTEXT}_position.positional_encoding"
+    if positions in source.tensors:
+        hidden, width = source.shape(f"{CONTEXT}_forward_transformer.layers.0.feed_forward.w_1.weight", 2)
+        return {
+            "kind": "transformer",
+            "width": width,
+            "hidden": hidden,
+            "layers": _layers(source, "transformer.layers.{}.feed_forward.w_1.weight"),
+            "heads": HEADS,
+            "epsilon": epsilon,
+            "positions": source.shape(positions, 3)[1],
+        }
     if any(name.startswith(f"{CONTEXT}_forward_residual_blocks.") for name in source.tensors):
         return _gated_cnn(source, said)
     if f"{CONTEXT}_module.weight_ih_l0" in source.tensors:
@@ -191,19 +193,6 @@ def _layers(source: StateTensors, pattern: str) -> int:
     return forward
 
 
-def _transformer(source: StateTensors, epsilon: float) -> dict[str, Any]:
-    hidden, width = source.shape(f"{CONTEXT}_forward_transformer.layers.0.feed_forward.w_1.weight", 2)
-    return {
-        "kind": "transformer",
-        "width": width,
-        "hidden": hidden,
-        "layers": _layers(source, "transformer.layers.{}.feed_forward.w_1.weight"),
-        "heads": HEADS,
-        "epsilon": epsilon,
-        "positions": source.shape(f"{CONTEXT}_position.positional_encoding", 3)[1],
-    }
-
-
 def _gated_cnn(source: StateTensors, said: Config) -> dict[str, Any]:
     """Dilations are in the configuration alone; without it, a convolution has none."""
     listed = said.get("layers")
@@ -215,19 +204,17 @@ def _gated_cnn(source: StateTensors, said: Config) -> dict[str, Any]:
         inputs = inputs or shapes[0][1]
         blocks.append([(window, outputs // 2) for outputs, _, window in shapes])
     if isinstance(listed, list):
-        blocks = _with_dilations(blocks, listed, source.path)
+        try:
+            dilated = [[tuple(conv) for conv in block] for block in listed]
+            fits = [[conv[:2] for conv in block] for block in dilated] == blocks
+        except TypeError:
+            fits = False
+        if not fits:
+            raise ModelError(
+                f"{source.path}: the layers of the configuration do not fit the tensors; they belong to another model"
+            )
+        blocks = dilated
     return {"kind": "gated-cnn", "width": inputs, "blocks": blocks}
-
-
-def _with_dilations(blocks: list[list[tuple[int, ...]]], listed: list[Any], path: str) -> list[list[tuple[int, ...]]]:
-    try:
-        said = [[tuple(conv) for conv in block] for block in listed]
-        fits = [[conv[:2] for conv in block] for block in said] == blocks
-    except TypeError:
-        fits = False
-    if not fits:
-        raise ModelError(f"{path}: the layers of the configuration do not fit the tensors; they are of another model")
-    return said
 
 
 def _lstm(source: StateTensors) -> dict[str, Any]:

@@ -80,22 +80,19 @@ def char_encoder(
         yield f"encoder.biases.{number}", source.tensor(f"{name}.bias", kernels)
     width = projection if cnn.projection == "after_convolution" else cnn.width
     for number in range(cnn.highways):
-        yield from _highway(source, f"{at}_highways._layers.{number}", f"encoder.highways.{number}", width)
+        name, ours = f"{at}_highways._layers.{number}", f"encoder.highways.{number}"
+        transform, gate = source.tensor(f"{name}.weight", 2 * width, width).chunk(2)
+        transform_bias, gate_bias = source.tensor(f"{name}.bias", 2 * width).chunk(2)
+        yield f"{ours}.transform", transform.T.contiguous()
+        yield f"{ours}.transform_bias", transform_bias.clone()
+        yield f"{ours}.carry", -gate.T.contiguous()
+        yield f"{ours}.carry_bias", -gate_bias
     if cnn.projection is not None or cnn.width != projection:
         yield "encoder.projection", source.tensor(f"{at}_projection.weight", projection, cnn.width).T.contiguous()
         yield "encoder.projection_bias", source.tensor(f"{at}_projection.bias", projection)
     if cnn.layer_norm is not None:
         yield "encoder.norm.gain", source.tensor(f"{at}_layer_norm.gamma", projection)
         yield "encoder.norm.shift", source.tensor(f"{at}_layer_norm.beta", projection)
-
-
-def _highway(source: StateTensors, name: str, ours: str, width: int) -> Iterator[tuple[str, Tensor]]:
-    transform, gate = source.tensor(f"{name}.weight", 2 * width, width).chunk(2)
-    transform_bias, gate_bias = source.tensor(f"{name}.bias", 2 * width).chunk(2)
-    yield f"{ours}.transform", transform.T.contiguous()
-    yield f"{ours}.transform_bias", transform_bias.clone()
-    yield f"{ours}.carry", -gate.T.contiguous()
-    yield f"{ours}.carry_bias", -gate_bias
 
 
 def published_gates(stacked: Tensor) -> Tensor:

@@ -43,14 +43,24 @@ def read(weights: Path, options: Path, vocabulary: Path | None = None, softmax: 
 def assembled(config: ModelConfig, weights: Path, words: Vocabulary | None) -> SavedModel:
     """The model without a softmax, from options and a vocabulary that are already read."""
     if isinstance(config.input, WordInput):
-        config = _sized_by_vocabulary(config, words)
+        if words is None:
+            raise ModelError("the options have no char_cnn, so the model reads word ids and needs its vocab.txt")
+        # Options of word-id models often lack n_tokens_vocab, so the vocabulary file decides.
+        config = config.model_copy(update={"input": WordInput(words=len(words))})
     return SavedModel(filled_bilm(config, _read_weights(weights, config), str(weights)), FORMAT, words)
 
 
 def write(saved: SavedModel, folder: Path) -> None:
     """options.json, weights.hdf5 and what else the model has, for the original software."""
     (folder / "options.json").write_text(json.dumps(options_of(saved.config), indent=2) + "\n")
-    _write_datasets(folder / "weights.hdf5", _published(saved))
+    tensors = saved.bilm.state_dict()
+    if isinstance(saved.config.input, CharInput):
+        tensors["encoder.table"] = tensors["encoder.table"][1:]  # without the row for "no token here"
+    weights = {
+        dataset: tensors[name].reshape(len(tensors[name]) if None in shape else shape[0] or 0, *shape[1:])
+        for name, dataset, shape in places(saved.config)
+    }
+    _write_datasets(folder / "weights.hdf5", weights)
     if saved.vocabulary is not None:
         write_vocabulary(saved.vocabulary, folder / "vocab.txt")
     if saved.read_softmax is not None:
@@ -120,13 +130,6 @@ def _input_values(options: dict[str, Any], char_cnn: dict[str, Any] | None, wher
     }
 
 
-def _sized_by_vocabulary(config: ModelConfig, words: Vocabulary | None) -> ModelConfig:
-    """Options of word-id models often lack n_tokens_vocab, so the vocabulary file decides."""
-    if words is None:
-        raise ModelError("the options have no char_cnn, so the model reads word ids and needs its vocab.txt")
-    return config.model_copy(update={"input": WordInput(words=len(words))})
-
-
 def options_of(config: ModelConfig) -> dict[str, Any]:
     reads = _published_input(config)
     lstm = config.lstm
@@ -183,31 +186,22 @@ class Place(NamedTuple):
 
 def places(config: ModelConfig) -> Iterator[Place]:
     """A generator: options with a billion layers fail at the first one that is missing."""
-    reads = _published_input(config)
+    reads, cells, projection = _published_input(config), config.lstm.cells, config.projection
     if isinstance(reads, WordInput):
-        yield Place("encoder.table", "embedding", (reads.words, config.projection))
+        yield Place("encoder.table", "embedding", (reads.words, projection))
     else:
-        yield from _char_places(reads, config.projection)
-    yield from _lstm_places(config)
-
-
-def _char_places(cnn: CharInput, projection: int) -> Iterator[Place]:
-    width = cnn.width
-    yield Place("encoder.table", "char_embed", (None, cnn.embedding))
-    for number, (window, count) in enumerate(cnn.filters):
-        yield Place(f"encoder.kernels.{number}", f"CNN/W_cnn_{number}", (1, window, cnn.embedding, count))
-        yield Place(f"encoder.biases.{number}", f"CNN/b_cnn_{number}", (count,))
-    for number in range(cnn.highways):
-        for gate in ("carry", "transform"):
-            yield Place(f"encoder.highways.{number}.{gate}", f"CNN_high_{number}/W_{gate}", (width, width))
-            yield Place(f"encoder.highways.{number}.{gate}_bias", f"CNN_high_{number}/b_{gate}", (width,))
-    if width != projection:
-        yield Place("encoder.projection", "CNN_proj/W_proj", (width, projection))
-        yield Place("encoder.projection_bias", "CNN_proj/b_proj", (projection,))
-
-
-def _lstm_places(config: ModelConfig) -> Iterator[Place]:
-    cells, projection = config.lstm.cells, config.projection
+        width = reads.width
+        yield Place("encoder.table", "char_embed", (None, reads.embedding))
+        for number, (window, count) in enumerate(reads.filters):
+            yield Place(f"encoder.kernels.{number}", f"CNN/W_cnn_{number}", (1, window, reads.embedding, count))
+            yield Place(f"encoder.biases.{number}", f"CNN/b_cnn_{number}", (count,))
+        for number in range(reads.highways):
+            for gate in ("carry", "transform"):
+                yield Place(f"encoder.highways.{number}.{gate}", f"CNN_high_{number}/W_{gate}", (width, width))
+                yield Place(f"encoder.highways.{number}.{gate}_bias", f"CNN_high_{number}/b_{gate}", (width,))
+        if width != projection:
+            yield Place("encoder.projection", "CNN_proj/W_proj", (width, projection))
+            yield Place("encoder.projection_bias", "CNN_proj/b_proj", (projection,))
     for number, direction in enumerate(DIRECTIONS):
         for layer in range(config.lstm.layers):
             cell = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
@@ -222,19 +216,17 @@ def _read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
         names = hdf5.names(file)
         arrays, read = {}, set()
         for place in places(config):
-            name = _name_in(file, place.dataset, config)
+            name = place.dataset
+            # Training does not wrap a single layer, so its exported names are shorter than the documented ones.
+            short = name.replace("MultiRNNCell/Cell0/", "")
+            if config.lstm.layers == 1 and name not in file and short in file:
+                name = short
             arrays[place.tensor] = hdf5.read(file, name, place.shape)
             read.add(name)
         for name in names:  # a layer that the options leave out would be lost silently
             if name not in read and name.startswith(("CNN", "RNN")):
                 raise ModelError(f"{path}: {name} is not in the options, which belong to another model")
     return tensors_of(arrays, config, str(path))
-
-
-def _name_in(file: Any, dataset: str, config: ModelConfig) -> str:
-    """Training does not wrap a single layer, so its exported names are shorter than the documented ones."""
-    short = dataset.replace("MultiRNNCell/Cell0/", "")
-    return short if config.lstm.layers == 1 and dataset not in file and short in file else dataset
 
 
 def tensors_of(arrays: dict[str, NDArray[Any]], config: ModelConfig, where: str) -> dict[str, Tensor]:
@@ -259,17 +251,6 @@ def _with_empty_row(table: NDArray[Any], where: str) -> NDArray[Any]:
         return table
     empty = np.zeros((1, table.shape[1]), table.dtype)
     return np.concatenate([empty, table[: chars.ROWS - 1]])
-
-
-def _published(saved: SavedModel) -> dict[str, Tensor]:
-    """The tensors by the names of their datasets, in the shapes of the datasets."""
-    tensors = saved.bilm.state_dict()
-    if isinstance(saved.config.input, CharInput):
-        tensors["encoder.table"] = tensors["encoder.table"][1:]
-    return {
-        dataset: tensors[name].reshape(len(tensors[name]) if None in shape else shape[0] or 0, *shape[1:])
-        for name, dataset, shape in places(saved.config)
-    }
 
 
 def _write_datasets(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -12,6 +12,7 @@ A quirk: the symbol U+3000, which some tools strip from its line.
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
@@ -39,9 +40,20 @@ def read(path: Path) -> SavedModel:
     _refuse_kinds(embedder, encoder, where)
     words = Vocabulary(_read_dic(path / "word.dic"), str(path / "word.dic")) if embedder.get("word_dim") else None
     alphabet = Alphabet(_read_dic(path / "char.dic"), str(path / "char.dic")) if embedder.get("char_dim") else None
-    values = {"input": _input_values(embedder, words, alphabet), "lstm": _lstm_values(encoder)}
+    lstm = {
+        "cells": encoder.get("dim"),
+        "projection": encoder.get("projection_dim"),
+        "layers": encoder.get("n_layers"),
+        "cell_clip": encoder.get("cell_clip") or None,
+        "projection_clip": encoder.get("proj_clip") or None,
+        "skip": True,
+    }
+    values = {"input": _input_values(embedder, words, alphabet), "lstm": lstm}
     config = parse(ModelConfig, values, where, ModelError)
-    _refuse_square(config, where)
+    if config.lstm.cells == config.lstm.projection:  # they always project; our LSTM has no square projection
+        raise ModelError(
+            f"{where}: dim and projection_dim are both {config.lstm.cells}; only a smaller projection_dim is supported"
+        )
     tensors = theirs.our_embedder(theirs.read(path / EMBEDDER, theirs.embedder_shapes(config)), config)
     tensors |= theirs.our_lstms(theirs.read(path / ENCODER, theirs.encoder_shapes(config)), config)
     return SavedModel(filled_bilm(config, tensors, str(path)), FORMAT, words, alphabet=alphabet)
@@ -83,48 +95,36 @@ _PUBLISHED = {
 
 def _read_architecture(folder: Path) -> tuple[Any, str]:
     """The architecture and the name of its file."""
-    named = _section(read_json(folder / "config.json", ModelError, INCOMPLETE), None, str(folder / "config.json")).get(
-        "config_path"
-    )
+    about = folder / "config.json"
+    named = _section(read_json(about, ModelError, INCOMPLETE), None, str(about)).get("config_path")
     if not isinstance(named, str) or not named:
-        raise ModelError(f"{folder / 'config.json'}: no config_path; expected the name of the architecture's file")
+        raise ModelError(f"{about}: no config_path; expected the name of the architecture's file")
     base = PureWindowsPath(named).name  # splits at both kinds of slash
-    for path in (*_inside(folder, named), folder / base):
-        if _is_file(path) and path.name != "config.json":
+    given = folder / named.replace("\\", "/")
+    inside = given.is_relative_to(folder) and ".." not in given.relative_to(folder).parts
+    for path in (given, folder / base) if inside else (folder / base,):
+        if _is_file(path) and path.name != about.name:
             return read_json(path, ModelError, INCOMPLETE), str(path)
-    return _unnamed_architecture(folder, base)
+    # The named file is missing: the only one that can be the architecture, or that of every published model.
+    others = []
+    for path in sorted(folder.glob("*.json")):
+        with suppress(ModelError, TypeError):  # another file, or not JSON
+            if {"encoder", "token_embedder"} <= set(read_json(path, ModelError)):
+                others.append(path)
+    if len(others) == 1:
+        return read_json(others[0], ModelError, INCOMPLETE), str(others[0])
+    if not others and base in _PUBLISHED_NAMES:
+        return _PUBLISHED, f"{folder} (the published {base})"
+    found = f"{len(others)} other files could be it" if others else "no other file could be it"
+    raise ModelError(
+        f"{folder}: the architecture {base[:80]!r} named in config.json is missing, and {found}; copy it there"
+    )
 
 
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except OSError:  # a name that is too long, for example
-        return False
-
-
-def _inside(folder: Path, named: str) -> list[Path]:
-    """The path as given, if it stays in the folder."""
-    path = folder / named.replace("\\", "/")
-    return [path] if path.is_relative_to(folder) and ".." not in path.relative_to(folder).parts else []
-
-
-def _unnamed_architecture(folder: Path, wanted: str) -> tuple[Any, str]:
-    """The only file that can be the architecture, or the architecture of every published model."""
-    others = [path for path in sorted(folder.glob("*.json")) if _looks_right(path)]
-    if len(others) == 1:
-        return read_json(others[0], ModelError, INCOMPLETE), str(others[0])
-    if not others and wanted in _PUBLISHED_NAMES:
-        return _PUBLISHED, f"{folder} (the published {wanted})"
-    found = f"{len(others)} other files could be it" if others else "no other file could be it"
-    raise ModelError(
-        f"{folder}: the architecture {wanted[:80]!r} named in config.json is missing, and {found}; copy it there"
-    )
-
-
-def _looks_right(path: Path) -> bool:
-    try:
-        return {"encoder", "token_embedder"} <= set(read_json(path, ModelError))
-    except (ModelError, TypeError):
         return False
 
 
@@ -162,25 +162,6 @@ def _input_values(embedder: Mapping[str, Any], words: Vocabulary | None, alphabe
     )
     width = embedder.get("max_characters_per_token", 50)
     return {"kind": "codepoints", "word_table": table, "convolution": convolution, "max_characters": width}
-
-
-def _lstm_values(encoder: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "cells": encoder.get("dim"),
-        "projection": encoder.get("projection_dim"),
-        "layers": encoder.get("n_layers"),
-        "cell_clip": encoder.get("cell_clip") or None,
-        "projection_clip": encoder.get("proj_clip") or None,
-        "skip": True,
-    }
-
-
-def _refuse_square(config: ModelConfig, where: str) -> None:
-    """ELMoForManyLangs always projects; our LSTM, like the original biLM, has no square projection."""
-    if config.lstm.cells == config.lstm.projection:
-        raise ModelError(
-            f"{where}: dim and projection_dim are both {config.lstm.cells}; only a smaller projection_dim is supported"
-        )
 
 
 def _refuse_foreign(config: ModelConfig) -> None:

@@ -83,7 +83,12 @@ def _read(path: Path, options: Path | None, vocabulary: Path | None, prefix: str
     home = path if path.is_dir() else path.parent
     weights = _weights(path)
     found = options or _options(path, weights, home)
-    return bilm.read(weights, found, vocabulary or _only(home.glob("vocab*.txt")), _softmax(weights, home))
+    named = weights.with_name(weights.name.replace("weights", "softmax_weights"))
+    if named != weights and named.is_file():
+        softmax: Path | None = named
+    else:
+        softmax = _only(file for file in _hdf5_files(home) if hdf5.contains(file, "softmax"))
+    return bilm.read(weights, found, vocabulary or _only(home.glob("vocab*.txt")), softmax)
 
 
 def write(saved: SavedModel, path: Path, format: str = "stelmo", overwrite: bool = False) -> None:
@@ -98,7 +103,12 @@ def write(saved: SavedModel, path: Path, format: str = "stelmo", overwrite: bool
 
 def _weights(path: Path) -> Path:
     if path.is_file() and path.suffix != ".json":
-        _refuse_other_weights(path)
+        with path.open("rb") as file:
+            start = file.read(8)
+        if start[:1] == b"\x80" or start[:4] == b"PK\x03\x04":
+            raise ModelError(f"{path}: a pickle or an archive, which is never opened; expected {READABLE}")
+        if start != hdf5.MAGIC and path.suffix == ".safetensors":
+            raise ModelError(f"{path}: weights without their config.json; load the folder {path.parent}")
         return path
     home = path if path.is_dir() else path.parent
     candidates = [file for file in _hdf5_files(home) if hdf5.contains(file, "RNN_0")]
@@ -112,15 +122,6 @@ def _weights(path: Path) -> Path:
     raise ModelError(f"{home}: no model here ({_names(home.iterdir()) or 'empty'}); expected {READABLE}")
 
 
-def _refuse_other_weights(path: Path) -> None:
-    with path.open("rb") as file:
-        start = file.read(8)
-    if start[:1] == b"\x80" or start[:4] == b"PK\x03\x04":
-        raise ModelError(f"{path}: a pickle or an archive, which is never opened; expected {READABLE}")
-    if start[:8] != hdf5.MAGIC and path.suffix == ".safetensors":
-        raise ModelError(f"{path}: weights without their config.json; load the folder {path.parent}")
-
-
 def _options(path: Path, weights: Path, home: Path) -> Path:
     if path.suffix == ".json":
         return path
@@ -131,13 +132,6 @@ def _options(path: Path, weights: Path, home: Path) -> Path:
     if found is None:
         raise ModelError(f"{weights}: no options.json beside it; name it with options=…")
     return found
-
-
-def _softmax(weights: Path, home: Path) -> Path | None:
-    named = weights.with_name(weights.name.replace("weights", "softmax_weights"))
-    if named.is_file() and named != weights:
-        return named
-    return _only(file for file in _hdf5_files(home) if hdf5.contains(file, "softmax"))
 
 
 def _hdf5_files(home: Path) -> list[Path]:

@@ -3,7 +3,7 @@
 Knows where the files are, at the top or in one folder; their contents are the published layout, which `bilm` reads.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -16,7 +16,7 @@ from stelmo.formats import bilm
 from stelmo.formats.untrusted import archives
 from stelmo.model.bilm import Softmax
 from stelmo.store.saved import SavedModel
-from stelmo.text.ids import Vocabulary, parse_vocabulary, read_vocabulary
+from stelmo.text.ids import parse_vocabulary, read_vocabulary
 
 FORMAT = "NLPL {} (bilm HDF5)"
 EXPECTED = "model.hdf5 and options.json"
@@ -50,25 +50,21 @@ def read(path: Path) -> SavedModel:
     wanted = {name for name in members[:3] if name is not None}
     with _opened(path, wanted) as files:
         config = bilm.read_options(files[members.options])
-        words = _vocabulary(files, members.vocabulary, path)
+        words, name = None, members.vocabulary
+        if name is not None:
+            compressed, file = name.endswith(".gz"), files[name]
+            words = parse_vocabulary(archives.gunzipped(file), str(file)) if compressed else read_vocabulary(file)
+            words = replace(words, name=f"{path}: {name}")
         saved = bilm.assembled(config, files[members.weights], words)
     saved = replace(saved, format=FORMAT.format("folder" if path.is_dir() else "zip"))
-    name = members.softmax
-    return saved if name is None else replace(saved, read_softmax=partial(_read_softmax, path, name, saved))
+    if members.softmax is None:
+        return saved
+    return replace(saved, read_softmax=partial(_read_softmax, path, members.softmax, saved))
 
 
 def _read_softmax(path: Path, name: str, saved: SavedModel) -> Softmax:
     with _opened(path, {name}) as files:
         return bilm.read_softmax(files[name], saved.config, saved.vocabulary)
-
-
-def _vocabulary(files: Mapping[str, Path], name: str | None, path: Path) -> Vocabulary | None:
-    if name is None:
-        return None
-    file = files[name]
-    packed = name.endswith(".gz")
-    words = parse_vocabulary(archives.gunzipped(file), str(file)) if packed else read_vocabulary(file)
-    return replace(words, name=f"{path}: {name}")
 
 
 def _opened(path: Path, names: set[str]) -> AbstractContextManager[dict[str, Path]]:

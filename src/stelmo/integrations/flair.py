@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from stelmo.config import choose
 from stelmo.embed.load import load
@@ -23,12 +22,8 @@ except ImportError:
     raise ConfigError("flair is not installed; pip install 'stelmo[flair]' in an environment of its own") from None
 
 
-def _end_to_end(layers_LTD: Tensor) -> Tensor:
-    return torch.cat(layers_LTD.unbind(0), -1)
-
-
 MODES: dict[str, Reduce] = {
-    "all": _end_to_end,
+    "all": lambda layers_LTD: torch.cat(layers_LTD.unbind(0), -1),
     "top": lambda layers_LTD: layers_LTD[-1],
     "average": lambda layers_LTD: layers_LTD.mean(0),
 }

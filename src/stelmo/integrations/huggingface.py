@@ -39,8 +39,11 @@ UTF_32 = "utf-32-le"
 
 
 class StelmoConfig(PretrainedConfig):
-    """Our manifest among the keys of transformers: `model` is the architecture as `stelmo.config.ModelConfig` has it,
-    `state` where every sentence starts (warm or fresh; None: warm if the model has a warm state of its own)."""
+    """The manifest of a stelmo folder as a configuration of transformers.
+
+    `model` holds the fields of `stelmo.config.ModelConfig`; `state` says where every sentence starts: warm, fresh,
+    or None, which is warm if the model has a warm state of its own.
+    """
 
     model_type = "stelmo"
 
@@ -150,19 +153,16 @@ class StelmoModel(PreTrainedModel):
         """(L+1, B, T, D), zero past a sentence's end."""
         table, row = self.bilm.encoder.table, self._start_row()
         learns = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.bilm.parameters())
-        if not learns and table.device.type == "cpu" and table.dtype in FAST:
-            return self._fast_layers(ids_BTC, row)
-        batch = plain.batch_of_ids(ids_BTC.to(table.device))
-        layers_LBTD, _ = plain.layers(self.bilm, batch, row.expand(len(ids_BTC)))
-        inside_BT1 = (ids_BTC > 0).any(-1, keepdim=True).to(table.device)
-        return torch.where(inside_BT1, layers_LBTD[:, :, 1:-1], 0.0)
-
-    def _fast_layers(self, ids_BTC: Tensor, row: State) -> Tensor:
+        if learns or table.device.type != "cpu" or table.dtype not in FAST:
+            batch = plain.batch_of_ids(ids_BTC.to(table.device))
+            layers_LBTD, _ = plain.layers(self.bilm, batch, row.expand(len(ids_BTC)))
+            inside_BT1 = (ids_BTC > 0).any(-1, keepdim=True).to(table.device)
+            return torch.where(inside_BT1, layers_LBTD[:, :, 1:-1], 0.0)
         if self._engine is None or self._engine.bilm is not self.bilm:
             self._engine = Engine(self.bilm, partial(_ids_of_keys, self.config.max_characters))
         parts, _ = self._engine.run(_keys(ids_BTC), lambda layers_LTD: layers_LTD, row)
-        depth, _, width = parts[0].shape
-        filled_LBTD = torch.zeros(depth, *ids_BTC.shape[:2], width, dtype=parts[0].dtype)
+        config = self.bilm.config
+        filled_LBTD = torch.zeros(config.depth, *ids_BTC.shape[:2], config.width, dtype=table.dtype)
         for number, part_LTD in enumerate(parts):
             filled_LBTD[:, number, : part_LTD.shape[1]] = part_LTD
         return filled_LBTD

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import ModuleList
 
-from stelmo.config import CharInput, CodePointInput, ModelConfig, choose
+from stelmo.config import CharInput, CodePointInput, choose
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
 from stelmo.model.bilm import BiLM, ProjectedLstm, State, with_residual
@@ -38,7 +38,7 @@ from stelmo.store import atomic
 from stelmo.text import chars
 
 INPUT, OUTPUT = "characters", "layers"
-OPSET, IR_VERSION = 18, 8  # of the end of 2022: old enough for every runtime in use
+OPSET, IR_VERSION = 18, 8  # from the end of 2022: every runtime in use supports them
 POSITIONS = 5000  # rows of a Transformer's position table at least; a longer sentence cannot be read
 NEVER = -1e30  # added to the scores of words that must not be seen
 LARGEST = 2**31 - 2**20  # bytes of a protobuf message
@@ -53,8 +53,16 @@ def export(model: Model, path: str | Path, state: str | None = None, overwrite: 
     _refuse_options(model, policy)
     atomic.refuse_existing(Path(path), overwrite)
     graph = _Graph(onnx)
-    shown = _layers(graph, model.bilm, model.start_state("warm" if policy == "warm" else "fresh"))
-    made = _model(graph, model.config, shown, {"state": policy, "made by": "stelmo"})
+    layers_LBTD = _layers(graph, model.bilm, model.start_state("warm" if policy == "warm" else "fresh"))
+    config, make, kinds = model.config, onnx.helper, onnx.TensorProto
+    assert isinstance(config.input, CharInput)
+    graph.nodes.append(make.make_node("Identity", [layers_LBTD], [OUTPUT]))
+    taken = make.make_tensor_value_info(INPUT, kinds.INT64, ["sentences", "tokens", config.input.max_characters])
+    given = make.make_tensor_value_info(OUTPUT, kinds.FLOAT, [config.depth, "sentences", "tokens", config.width])
+    whole = make.make_graph(graph.nodes, "stelmo", [taken], [given], graph.constants)
+    made = make.make_model(whole, opset_imports=[make.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    make.set_model_props(made, {"state": policy, "made by": "stelmo"})
+    onnx.checker.check_model(made, full_check=True)
     with atomic.new_file(Path(path), overwrite) as draft:
         onnx.save(made, str(draft))
 
@@ -77,7 +85,9 @@ def _refuse_options(model: Model, policy: str) -> None:
         raise ConfigError("onnx: state carry: the file keeps no state from call to call; choose warm or fresh")
     choose("state", policy, ("warm", "fresh"))
     if model.settings.precision not in ("float32", "float64"):
-        raise ConfigError(f"onnx: precision {model.settings.precision}: the file computes in float32; load it so")
+        raise ConfigError(
+            f"onnx: precision {model.settings.precision}: the file computes in float32; load the model as float32"
+        )
     size = 4 * sum(map(Tensor.numel, model.bilm.parameters()))
     if size > LARGEST:
         raise ConfigError(f"onnx: {size / 2**30:.1f} GB of weights; an ONNX file holds 2 GB")
@@ -114,20 +124,6 @@ class _Graph:
 
     def bounded(self, x: str, limit: float | None) -> str:
         return x if limit is None else self("Clip", x, self.constant(-limit), self.constant(limit))
-
-
-def _model(graph: _Graph, config: ModelConfig, shown: str, about: dict[str, str]) -> Any:
-    """The whole graph, from INPUT to OUTPUT, checked by ONNX's own rules."""
-    assert isinstance(config.input, CharInput)
-    make, kinds = graph.onnx.helper, graph.onnx.TensorProto
-    graph.nodes.append(make.make_node("Identity", [shown], [OUTPUT]))
-    taken = make.make_tensor_value_info(INPUT, kinds.INT64, ["sentences", "tokens", config.input.max_characters])
-    given = make.make_tensor_value_info(OUTPUT, kinds.FLOAT, [config.depth, "sentences", "tokens", config.width])
-    whole = make.make_graph(graph.nodes, "stelmo", [taken], [given], graph.constants)
-    made = make.make_model(whole, opset_imports=[make.make_opsetid("", OPSET)], ir_version=IR_VERSION)
-    make.set_model_props(made, about)
-    graph.onnx.checker.check_model(made, full_check=True)
-    return made
 
 
 def _layers(graph: _Graph, bilm: BiLM, start: State) -> str:
@@ -171,17 +167,9 @@ def _with_markers(graph: _Graph, bilm: BiLM, lengths_B: str) -> str:
 
 def _token_layer(graph: _Graph, bilm: BiLM, ids_SBC: str) -> str:
     """Character ids → (S, B, P). Repeated words, and padding, are computed once."""
-    ids_UC, _, word_N = graph.several("Unique", 3, graph("Flatten", ids_SBC, axis=2), axis=0)
-    x_NP = graph("Gather", _words(graph, bilm, ids_UC), word_N)
-    rows_SB = graph("Slice", graph("Shape", ids_SBC), graph.constant([0]), graph.constant([2]))
-    shape = graph("Concat", rows_SB, graph.constant([bilm.config.projection]), axis=0)
-    return graph("Reshape", x_NP, shape)
-
-
-def _words(graph: _Graph, bilm: BiLM, ids_UC: str) -> str:
-    """Distinct words → (U, P)."""
     encoder = bilm.encoder
     assert isinstance(encoder, CharEncoder)
+    ids_UC, _, word_N = graph.several("Unique", 3, graph("Flatten", ids_SBC, axis=2), axis=0)
     x_UEC = graph("Transpose", graph("Gather", graph.constant(encoder.table), ids_UC), perm=[0, 2, 1])
     strongest = []
     for kernel, bias in zip(encoder.kernels, encoder.biases, strict=True):
@@ -194,7 +182,12 @@ def _words(graph: _Graph, bilm: BiLM, ids_UC: str) -> str:
         assert isinstance(layer, Highway)
         x_UF = _highway(graph, x_UF, layer)
     x_UP = x_UF if encoder.projected_first else _projected(graph, x_UF, encoder)
-    return x_UP if encoder.norm is None else _norm(graph, x_UP, encoder.norm)
+    if encoder.norm is not None:
+        x_UP = _norm(graph, x_UP, encoder.norm)
+    x_NP = graph("Gather", x_UP, word_N)
+    rows_SB = graph("Slice", graph("Shape", ids_SBC), graph.constant([0]), graph.constant([2]))
+    shape = graph("Concat", rows_SB, graph.constant([bilm.config.projection]), axis=0)
+    return graph("Reshape", x_NP, shape)
 
 
 def _projected(graph: _Graph, x_UF: str, encoder: CharEncoder) -> str:

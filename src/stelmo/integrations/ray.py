@@ -124,19 +124,17 @@ def _refuse_silent(address: str) -> None:
             socket.create_connection((host, int(port)), REFUSED_AFTER).close()
         command = [sys.executable, "-c", PROBE, address]
         subprocess.run(command, check=True, capture_output=True, timeout=SILENT_AFTER)
-    except (OSError, OverflowError, subprocess.TimeoutExpired, subprocess.CalledProcessError) as problem:
-        raise ConfigError(
-            f"Ray at {address}: no answer ({_reason(problem)}); expected HOST:PORT of a cluster "
-            f"(`ray start --head` prints it), auto, or {LOCAL} for one on this machine"
-        ) from None
-
-
-def _reason(problem: Exception) -> str:
-    if isinstance(problem, subprocess.TimeoutExpired):
-        return f"silent for {SILENT_AFTER} seconds"
-    if isinstance(problem, subprocess.CalledProcessError):
-        return str(problem.stderr, "utf-8", "replace").strip().rpartition("\n")[2][:200]
-    return str(getattr(problem, "strerror", None) or problem)
+        return
+    except subprocess.TimeoutExpired:
+        reason = f"silent for {SILENT_AFTER} seconds"
+    except subprocess.CalledProcessError as problem:
+        reason = str(problem.stderr, "utf-8", "replace").strip().rpartition("\n")[2][:200]
+    except (OSError, OverflowError) as problem:
+        reason = str(getattr(problem, "strerror", None) or problem)
+    raise ConfigError(
+        f"Ray at {address}: no answer ({reason}); expected HOST:PORT of a cluster "
+        f"(`ray start --head` prints it), auto, or {LOCAL} for one on this machine"
+    )
 
 
 def _of_dataset(dataset: Any, column: str | None, tokenizer: formats.Tokenizer) -> Iterator[Sentence]:
@@ -153,15 +151,14 @@ def _of_dataset(dataset: Any, column: str | None, tokenizer: formats.Tokenizer) 
 
 
 def _split(batch: Any, column: str, tokenizer: formats.Tokenizer) -> dict[str, list[str]]:
-    return {"answer": [json.dumps(_split_one(value, tokenizer)) for value in batch[column].to_pylist()]}
-
-
-def _split_one(value: object, tokenizer: formats.Tokenizer) -> list[list[str]] | str:
-    """The sentences, or an error message: Ray would wrap an exception in its own."""
-    try:
-        return formats.of_value(value, "", tokenizer)
-    except DataError as problem:
-        return str(problem).removeprefix(": ")
+    """The sentences of each row, or an error message: Ray would wrap an exception in its own."""
+    answers: list[list[list[str]] | str] = []
+    for value in batch[column].to_pylist():
+        try:
+            answers.append(formats.of_value(value, "", tokenizer))
+        except DataError as problem:
+            answers.append(str(problem).removeprefix(": "))
+    return {"answer": [json.dumps(answer) for answer in answers]}
 
 
 def _worker(
@@ -175,9 +172,7 @@ class _Actor:
 
     def __init__(self, make: Callable[[], shared_folder.Worker]) -> None:
         self._make = make
-        self._worker: shared_folder.Worker | None = (
-            None  # loaded with the first block, so that a failure is an answer, too
-        )
+        self._worker: shared_folder.Worker | None = None  # made with the first block: a failure is then an answer
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
         (number,) = batch["item"]
@@ -215,6 +210,7 @@ def _computed(
 
 
 def _done(answer: list[Any]) -> shared_folder.Done:
+    """What a worker did; its mistake is raised here as the exception it was there."""
     if len(answer) == 2:
         kind, message = answer
         raise getattr(errors, kind)(message)

@@ -26,7 +26,7 @@ class StelmoTransformer(InputModule):
     """
 
     config_file_name = "stelmo_sentences.json"
-    config_keys: list[str] = ["layer"]  # noqa: RUF012, the library's own way
+    config_keys: list[str] = ["layer"]  # noqa: RUF012, as the library declares it
 
     def __init__(
         self,

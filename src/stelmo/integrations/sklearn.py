@@ -126,7 +126,9 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         sentences = [list(tokens) for tokens in (split if nested else [split])]
         for token in (token for tokens in sentences for token in tokens):
             if not isinstance(token, str):
-                raise DataError(f"row {row}: token {token!r:.40}; tokens are strings, and a list of them one sentence")
+                raise DataError(
+                    f"row {row}: token {token!r:.40}; tokens must be strings; a list of tokens is one sentence"
+                )
         return [tokens for tokens in sentences if tokens]
 
 

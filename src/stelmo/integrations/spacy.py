@@ -1,8 +1,8 @@
 """spaCy's docs → the same docs with ELMo's vectors.   T tokens, D width.
 
 `doc.tensor` has a row for each token, zeros for white space; hooks take the vectors of tokens, spans and docs from it.
-spaCy's tokens are used as they are. Where sentence boundaries are set, each sentence is read by itself; else the doc is
-one.
+spaCy's tokens are used as they are. Where sentence boundaries are set, each sentence is read by itself; otherwise the
+whole doc is one sentence.
 """
 
 import json
@@ -33,11 +33,11 @@ ABOUT, WEIGHTS = "stelmo.json", "model"  # in the component's folder
 
 
 class Vectors:
-    """The component `stelmo`. The model is loaded with the first doc; equal models are in memory once."""
+    """The component `stelmo`. The model is loaded with the first doc; components with equal models share it."""
 
     def __init__(self, model: str | None, layer: Any, settings: LoadSettings) -> None:
         self._model, self._layer, self._settings = absolute_name(model), layer, settings
-        self._fingerprint: str | None = None  # of the model that was saved, where this comes from a file
+        self._fingerprint: str | None = None  # of the saved model, if the component was read from a file
 
     def __call__(self, doc: Doc) -> Doc:
         self._set([doc])
@@ -59,7 +59,9 @@ class Vectors:
             for sentence in sentences:
                 tensor_TD[sentence.places] = next(vectors)
             doc.tensor = tensor_TD
-            _hook(doc)
+            for hooks in (doc.user_hooks, doc.user_span_hooks):
+                hooks |= {"vector": _mean, "has_vector": _has_words, "similarity": _similarity}
+            doc.user_token_hooks |= {"vector": _row, "has_vector": _is_word, "similarity": _similarity}
 
     def _shared(self) -> SharedModel:
         return shared(self._model, self._settings, self._fingerprint)
@@ -148,12 +150,6 @@ def _sentences(doc: Doc) -> Iterator[_Sentence]:
 
 
 # Hooks: plain functions of what is in the doc, so that a doc can be copied and pickled.
-
-
-def _hook(doc: Doc) -> None:
-    for hooks in (doc.user_hooks, doc.user_span_hooks):
-        hooks |= {"vector": _mean, "has_vector": _has_words, "similarity": _similarity}
-    doc.user_token_hooks |= {"vector": _row, "has_vector": _is_word, "similarity": _similarity}
 
 
 def _row(token: Token) -> Array:

@@ -3,7 +3,7 @@
 L layers, T tokens, D = 2P.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -44,7 +44,11 @@ def precompute(
     called with the number of tokens of each block.
     """
     path, found = Path(folder), checked(sentences)
-    source = _of_transformer(model) if isinstance(model, TransformerVectors) else _of_bilm(model, state)
+    if isinstance(model, TransformerVectors):
+        shape, fresh = LayerShape(model.depth, model.width), {"state": "fresh"}
+        source = _Source(model.fingerprint(), fresh, np.empty(0), shape, (), "float32", model.layers)
+    else:
+        source = _of_bilm(model, state)
     kept = source.computed if dtype is None else dtype
     choose("dtype", kept, get_args(Dtype))
     depth, width = source.config.depth, source.config.width
@@ -53,7 +57,13 @@ def precompute(
     layers = LayerFolder(path, manifest)
     wanted = {key_of(sentence): sentence for sentence in found}
     if any(key not in layers for key in wanted):
-        _add(source.layers, path, manifest, wanted, block_tokens, advance)
+        with store.appending(path, manifest) as appended:
+            missing = {key: sentence for key, sentence in wanted.items() if key not in appended.found}
+            for pairs in planning.by_tokens(missing.items(), block_tokens, lambda pair: len(pair[1])):
+                keys, block = [key for key, _ in pairs], [sentence for _, sentence in pairs]
+                computed = zip(block, source.layers(block), strict=True)
+                appended.append(keys, [_narrowed(*pair, manifest.dtype) for pair in computed])
+                advance(sum(map(len, block)))
         layers = LayerFolder(path, manifest)
     return Cached(layers, source.config, source.mixes, getattr(torch, source.computed))
 
@@ -86,28 +96,6 @@ def _of_bilm(model: Model, state: StatePolicy | None) -> _Source:
     start = np.concatenate([part.cpu().double().numpy().ravel() for part in model.start_state(policy)])
     computed = model.layers([[]], policy)[0].dtype.name
     return _Source(model.saved().fingerprint(), settings, start, model.config, model.mixes, computed, layers)
-
-
-def _of_transformer(vectors: TransformerVectors) -> _Source:
-    shape = LayerShape(vectors.depth, vectors.width)
-    return _Source(vectors.fingerprint(), {"state": "fresh"}, np.empty(0), shape, (), "float32", vectors.layers)
-
-
-def _add(
-    layers: Callable[[list[Sequence[str]]], Sequence[Array]],
-    path: Path,
-    manifest: Manifest,
-    wanted: Mapping[bytes, Sequence[str]],
-    block_tokens: int,
-    advance: Advance,
-) -> None:
-    with store.appending(path, manifest) as folder:
-        missing = {key: sentence for key, sentence in wanted.items() if key not in folder.found}
-        for pairs in planning.by_tokens(missing.items(), block_tokens, lambda pair: len(pair[1])):
-            keys, block = [key for key, _ in pairs], [sentence for _, sentence in pairs]
-            narrowed = [_narrowed(*pair, manifest.dtype) for pair in zip(block, layers(block), strict=True)]
-            folder.append(keys, narrowed)
-            advance(sum(map(len, block)))
 
 
 def _narrowed(sentence: Sequence[str], layers_LTD: Array, dtype: Dtype) -> Array:

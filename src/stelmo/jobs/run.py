@@ -135,18 +135,11 @@ def _finished_blocks(
         file = folder / blocks.file_name(number)
         finished = blocks.find_finished(file, block, shape) if reusing else None
         if finished is not None:
-            carried = _state(finished.carried)
+            carried = State(*map(torch.from_numpy, finished.carried)) if finished.carried else None
         else:
             reusing = False
             arrays, carried = blocks.compute(model, block, settings, carried)
-            blocks.write(Block(block, arrays, _arrays(carried)), file)
+            state = () if carried is None else tuple(part.cpu().numpy() for part in carried)
+            blocks.write(Block(block, arrays, state), file)
         advance(blocks.token_count(block))
         yield file
-
-
-def _arrays(state: State | None) -> tuple[Array, ...]:
-    return () if state is None else tuple(part.cpu().numpy() for part in state)
-
-
-def _state(arrays: tuple[Array, ...]) -> State | None:
-    return State(*map(torch.from_numpy, arrays)) if arrays else None

@@ -9,7 +9,7 @@ part.json    written last: which shard of how many, the text, the settings
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -190,16 +190,17 @@ def _read_note(folder: Path) -> ShardNote:
 
 
 def _refuse_other_run(first: Path, expected: ShardNote, folder: Path, found: ShardNote) -> None:
-    for name, one, other in _compared(expected, found):
+    """Refuse a shard whose note differs from that of the first folder, naming what differs."""
+    settings = sorted(expected.settings.keys() | found.settings.keys())
+    text, other_text = ((note.text, note.blocks, note.sentences) for note in (expected, found))
+    compared: list[tuple[str, object, object]] = [
+        ("number of shards", expected.of, found.of),
+        *((name, expected.settings.get(name), found.settings.get(name)) for name in settings),
+        ("text", text, other_text),
+        ("shape", expected.shape, found.shape),
+    ]
+    for name, one, other in compared:
         if one != other:
             raise DataError(
                 f"{folder} has another {name} than {first}; all shards come from one command, except for --shard"
             )
-
-
-def _compared(one: ShardNote, other: ShardNote) -> Iterator[tuple[str, object, object]]:
-    yield "number of shards", one.of, other.of
-    for name in sorted(one.settings.keys() | other.settings.keys()):
-        yield name, one.settings.get(name), other.settings.get(name)
-    yield "text", (one.text, one.blocks, one.sentences), (other.text, other.blocks, other.sentences)
-    yield "shape", one.shape, other.shape

@@ -44,7 +44,15 @@ def fill(folder: Path, found: Iterable[Sequence[Sentence]]) -> Filled:
     count = sentences = finished_tokens = 0
     unfinished = []
     for number, block in enumerate(found):
-        if _keep(folder, number, sentences, block):
+        note, result = (_file(folder, number, ending) for ending in ("json", "parquet"))
+        text = json.dumps([sentences, block]).encode()
+        atomic.remove(_file(folder, number, "tries"))  # tries are counted anew in each run
+        same = note.is_file() and note.read_bytes() == text
+        if not same:
+            atomic.remove(result)
+            with atomic.new_file(note, overwrite=True) as draft:
+                draft.write_bytes(text)
+        if same and result.is_file():
             finished_tokens += blocks.token_count(block)
         else:
             unfinished.append(number)
@@ -65,8 +73,17 @@ class Worker:
 
     def compute(self, number: int) -> Done:
         """Write a block's vectors. A block whose workers keep dying (out of memory) is cut finer each time."""
-        start, sentences = _text(self._folder, number)
-        tries = _begin(self._folder, number)
+        try:
+            start, rows = json.loads(_file(self._folder, number, "json").read_bytes())
+        except OSError:
+            raise OutputError(
+                f"{self._folder}: a worker does not see this folder; all machines must share it"
+            ) from None
+        sentences = [Sentence(*row) for row in rows]
+        with _file(self._folder, number, "tries").open("a+") as marks:
+            marks.write(f"{socket.gethostname()} {os.getpid()}\n")
+            marks.seek(0)
+            tries = len(marks.readlines())  # workers that have started the block, including this one
         if tries > MOST_TRIES:
             raise OutputError(
                 f"the block that begins at {_place(sentences[0])} ended its worker {MOST_TRIES} times; "
@@ -106,35 +123,6 @@ def refuse_output(output: Path, overwrite: bool) -> None:
     foreign = [file.name for file in output.iterdir() if file.suffix != ".parquet"] if output.is_dir() else []
     if foreign:
         raise OutputError(f"{output}: overwriting would delete {foreign[0]}; choose another folder")
-
-
-def _keep(folder: Path, number: int, start: int, block: Sequence[Sentence]) -> bool:
-    """Write the block's text, unless its file has the same → whether its vectors are finished. Tries start at zero."""
-    note, result = (_file(folder, number, ending) for ending in ("json", "parquet"))
-    text = json.dumps([start, block]).encode()
-    atomic.remove(_file(folder, number, "tries"))
-    if note.is_file() and note.read_bytes() == text:
-        return result.is_file()
-    atomic.remove(result)
-    with atomic.new_file(note, overwrite=True) as draft:
-        draft.write_bytes(text)
-    return False
-
-
-def _text(folder: Path, number: int) -> tuple[int, list[Sentence]]:
-    try:
-        start, rows = json.loads(_file(folder, number, "json").read_bytes())
-    except OSError:
-        raise OutputError(f"{folder}: a worker does not see this folder; all machines must share it") from None
-    return start, [Sentence(*row) for row in rows]
-
-
-def _begin(folder: Path, number: int) -> int:
-    """The number of workers that have started the block, including this one."""
-    with _file(folder, number, "tries").open("a+") as marks:
-        marks.write(f"{socket.gethostname()} {os.getpid()}\n")
-        marks.seek(0)
-        return len(marks.readlines())
 
 
 def _in_pieces(

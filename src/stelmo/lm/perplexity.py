@@ -37,7 +37,7 @@ class Perplexity(NamedTuple):
 
     @classmethod
     def of(cls, forward: float, backward: float, predictions: int) -> "Perplexity":
-        """From the sums of the log-probabilities in each direction."""
+        """The perplexity from the sums of the log-probabilities in each direction."""
         return cls(_exp(-forward / predictions), _exp(-backward / predictions), predictions)
 
 
@@ -46,7 +46,7 @@ def _exp(exponent: float) -> float:
 
 
 def perplexity(scores: Iterable[LogProbs]) -> Perplexity:
-    """Over all predictions of all sentences: every token and one marker in each direction."""
+    """The perplexity over all predictions of all sentences: every token and one marker in each direction."""
     found = list(scores)
     if not found:
         raise DataError("perplexity: no sentences; expected at least one")
@@ -76,7 +76,7 @@ class Tally:
 
     @property
     def known(self) -> Perplexity:
-        """Without the predictions of unknown words, which favour a small vocabulary: <UNK> is easy to predict."""
+        """The perplexity without unknown words, which favour a small vocabulary: <UNK> is easy to predict."""
         forward, backward = self.forward - self.forward_unknown, self.backward - self.backward_unknown
         return Perplexity.of(forward, backward, self.words + self.sentences - self.unknown)
 

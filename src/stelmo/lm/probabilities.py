@@ -89,9 +89,10 @@ def log_probs(
 ) -> list[LogProbs]:
     """Lists of tokens → the log-probabilities of each sentence's words in both directions, in input order."""
     found, words = checked(sentences), vocabulary_of(model, softmax)
+    begin, end = _markers(words)
     results: dict[int, LogProbs] = {}
     for positions, ahead, behind in _predicting(model, found, state):
-        ids = [_target_ids(found[position], words) for position in positions]
+        ids = [torch.tensor([begin, *map(words.id, found[position]), end]) for position in positions]
         forward = _scores(softmax, ahead, [row[1:] for row in ids])
         backward = _scores(softmax, behind, [row[:-1] for row in ids])
         results.update(zip(positions, map(LogProbs, forward, backward), strict=True))
@@ -187,6 +188,7 @@ def vocabulary_of(model: LanguageModel, softmax: Softmax) -> Vocabulary:
 
 
 def _markers(words: Vocabulary, *more: str) -> list[int]:
+    """The ids of <S>, </S> and `more`."""
     return [words.require(symbol) for symbol in (chars.BEGIN_SENTENCE, chars.END_SENTENCE, *more)]
 
 
@@ -196,42 +198,28 @@ def _positive(k: int) -> int:
     return k
 
 
-def _target_ids(tokens: Sequence[str], words: Vocabulary) -> Tensor:
-    """(T+2,), the markers included."""
-    begin, end = words.require(chars.BEGIN_SENTENCE), words.require(chars.END_SENTENCE)
-    return torch.tensor([begin, *map(words.id, tokens), end])
-
-
 def _predicting(
     model: LanguageModel, sentences: Sequence[Sequence[str]], state: StatePolicy | None
 ) -> Iterator[tuple[list[int], list[Tensor], list[Tensor]]]:
     """Batches of positions among the sentences, each with the halves of its top layer that predict a word:
     w_1 … </S> forward, <S> … w_T backward, (T+1, P) each."""
-    engine = model.engine
+    engine, config = model.engine, model.engine.bilm.config
     policy = engine.settings.state if state is None else state
     choose("state", policy, ("fresh", "warm"))
-    if not engine.bilm.config.has_state:
-        yield from _whole(engine, sentences)
-        return
-    first_1P, last_1P = _at_markers(engine, policy)
-    lengths, width = [len(tokens) + 2 for tokens in sentences], first_1P.shape[1]
+    # Without a state, the vector of a marker depends on the length of its sentence.
+    at_markers = _at_markers(engine, policy) if config.has_state else None
+    lengths, width = [len(tokens) + 2 for tokens in sentences], config.projection
     for positions in planning.by_length(lengths, engine.plan.batch_tokens):
         batch = [sentences[position] for position in positions]
-        tops, _ = engine.run(batch, lambda layers_LTD: layers_LTD[-1].to(first_1P), policy)
-        forward = [torch.cat([first_1P, top_TD[:, :width]]) for top_TD in tops]
-        backward = [torch.cat([top_TD[:, width:], last_1P]) for top_TD in tops]
-        yield positions, forward, backward
-
-
-def _whole(
-    engine: Engine, sentences: Sequence[Sequence[str]]
-) -> Iterator[tuple[list[int], list[Tensor], list[Tensor]]]:
-    """As `_predicting`, where the vector of a marker depends on the length of its sentence."""
-    lengths, width = [len(tokens) + 2 for tokens in sentences], engine.bilm.config.projection
-    for positions in planning.by_length(lengths, engine.plan.batch_tokens):
-        batch = [sentences[position] for position in positions]
-        tops, _ = engine.run(batch, lambda layers_LTD: layers_LTD[-1], "fresh", markers=True)
-        yield positions, [top_TD[:-1, :width] for top_TD in tops], [top_TD[1:, width:] for top_TD in tops]
+        if at_markers is None:
+            tops, _ = engine.run(batch, lambda layers_LTD: layers_LTD[-1], "fresh", markers=True)
+            yield positions, [top_TD[:-1, :width] for top_TD in tops], [top_TD[1:, width:] for top_TD in tops]
+        else:
+            first_1P, last_1P = at_markers
+            tops, _ = engine.run(batch, lambda layers_LTD: layers_LTD[-1], policy)
+            forward = [torch.cat([first_1P, top_TD[:, :width].to(first_1P)]) for top_TD in tops]
+            backward = [torch.cat([top_TD[:, width:].to(last_1P), last_1P]) for top_TD in tops]
+            yield positions, forward, backward
 
 
 def _at_markers(engine: Engine, policy: StatePolicy) -> tuple[Tensor, Tensor]:
@@ -243,11 +231,6 @@ def _at_markers(engine: Engine, policy: StatePolicy) -> tuple[Tensor, Tensor]:
     return first_D[None, :width], last_D[None, width:]
 
 
-def _chunks(softmax: Softmax, h_NP: Tensor) -> Iterator[Tensor]:
-    """Log-probabilities (n, V), a few places at a time: all at once would be gigabytes."""
-    return map(softmax, torch.split(h_NP, max(1, LOGITS_TOGETHER // len(softmax.bias))))
-
-
 def _scores(softmax: Softmax, places: Sequence[Tensor], targets: Sequence[Tensor]) -> list[Array]:
     """The log-probability of each target at its place, sentence by sentence."""
     h_NP = torch.cat(list(places))
@@ -257,10 +240,13 @@ def _scores(softmax: Softmax, places: Sequence[Tensor], targets: Sequence[Tensor
 
 
 def _best(softmax: Softmax, places: Sequence[Tensor], k: int, banned: list[int]) -> list[Candidates]:
+    """The k best words at each place, sentence by sentence; `banned` ids are never among them."""
     ids, values = [torch.empty(0, k, dtype=torch.long)], [torch.empty(0, k, dtype=softmax.bias.dtype)]
-    for log_probs_NV in _chunks(softmax, torch.cat(list(places))):
-        log_probs_NV[:, banned] = -torch.inf
-        best = log_probs_NV.topk(k)
+    # A few places at a time: the logits of all would take gigabytes.
+    for h_nP in torch.split(torch.cat(list(places)), max(1, LOGITS_TOGETHER // len(softmax.bias))):
+        log_probs_nV = softmax(h_nP)
+        log_probs_nV[:, banned] = -torch.inf
+        best = log_probs_nV.topk(k)
         ids.append(best.indices.cpu())
         values.append(best.values.cpu())
     lengths = [len(h_TP) for h_TP in places]

@@ -131,6 +131,24 @@ class BiLM(nn.Module):
                 cell.reset(generator)
         return self
 
+    @torch.no_grad()
+    def centre(self, mean_P: Tensor) -> bool:
+        """Subtract a vector from the token layer; the first LSTMs' biases make up for it, so no other layer changes:
+
+        x W + b = (x − m) W + (b + m W)
+
+        False, and nothing is changed, for an encoder that does not begin with x W + b, or without a bias in layer 0.
+        """
+        offset, size = self.encoder.offset, len(mean_P)
+        if offset is None or self.context is not None:
+            return False
+        offset.sub_(mean_P)
+        for stack in (self.lstm_forward, self.lstm_backward):
+            first = stack[0]
+            assert isinstance(first, ProjectedLstm)
+            first.bias.add_(mean_P @ first.kernel[:size])
+        return True
+
     def zero_state(self, rows: int = 1) -> State:
         """The state of a fresh start; that of an encoder without one has no layers."""
         return State.zeros(self.config.encoder, rows, self.encoder.table.device, self.encoder.table.dtype)

@@ -124,16 +124,12 @@ class Transformer(nn.Module):
 
     def forward(self, direction: int, x_ND: Tensor, runs: Runs, drop: Drop = keep) -> list[Tensor]:
         """Token vectors in the order of the direction → the output (N, D) of every layer."""
-        outputs: list[Tensor] = self.stacks[direction](drop(x_ND + self._at(runs.places_N)), runs, drop)
-        return outputs
-
-    def _at(self, places_N: Tensor) -> Tensor:
-        """The rows of these places; beyond the table, by the formula."""
-        rows, width = self.positions.shape
+        places_N, positions, (rows, width) = runs.places_N, self.positions, self.positions.shape
         missing = int(places_N.max()) + 1 - rows if len(places_N) else 0
-        if missing <= 0:
-            return self.positions[places_N]
-        return torch.cat([self.positions, position_rows(rows, missing, width).to(self.positions)])[places_N]
+        if missing > 0:  # beyond the stored table, the formula continues it
+            positions = torch.cat([positions, position_rows(rows, missing, width).to(positions)])
+        outputs: list[Tensor] = self.stacks[direction](drop(x_ND + positions[places_N]), runs, drop)
+        return outputs
 
 
 # The gated CNN

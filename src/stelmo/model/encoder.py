@@ -12,7 +12,8 @@ from stelmo.config import CharInput, CodePointInput, Convolution, WordInput
 from stelmo.ops import reference as ops
 from stelmo.text import chars
 
-# How the convolution is computed: `ops.reference` for gradients, `ops.fast` without.
+# What computes the convolution, with equal values: `reference.char_cnn`, `fast.char_cnn` (no gradient) or
+# `trainable.char_cnn` (hand-written gradient).
 CharCnn = Callable[[Tensor, Tensor, Sequence[Tensor], Sequence[Tensor], str], Tensor]
 
 
@@ -73,13 +74,23 @@ class CharEncoder(nn.Module):
         self.projection_bias = nn.Parameter(torch.empty(projection)) if projected else None
         self.norm = None if epsilon is None else Norm(projection, epsilon)
 
+    @property
+    def offset(self) -> nn.Parameter | None:
+        """The last parameter that is added to every token vector, if there is one."""
+        if self.norm is not None:
+            return self.norm.shift
+        return None if self.projected_first else self.projection_bias
+
     @torch.no_grad()
     def reset(self, generator: Generator) -> None:
         """The initial values of the original training."""
         self.table.uniform_(-1, 1, generator=generator)
         self.table[0] = 0  # padding, not a character
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
-            self._reset_kernel(kernel, generator)
+            if self.config.activation == "relu":
+                kernel.uniform_(-0.05, 0.05, generator=generator)
+            else:
+                kernel.normal_(0, (kernel.shape[0] * kernel.shape[1]) ** -0.5, generator=generator)
             bias.zero_()
         for layer in self.highways:
             layer.reset(generator)  # type: ignore[operator]
@@ -88,12 +99,6 @@ class CharEncoder(nn.Module):
             self.projection_bias.zero_()
         if self.norm is not None:
             self.norm.reset(generator)
-
-    def _reset_kernel(self, kernel: Tensor, generator: Generator) -> None:
-        if self.config.activation == "relu":
-            kernel.uniform_(-0.05, 0.05, generator=generator)
-        else:
-            kernel.normal_(0, (kernel.shape[0] * kernel.shape[1]) ** -0.5, generator=generator)
 
     def forward(self, chars_NC: Tensor, char_cnn: CharCnn = ops.char_cnn) -> Tensor:
         x_NP = char_cnn(chars_NC, self.table, list(self.kernels), list(self.biases), self.config.activation)
@@ -117,6 +122,11 @@ class WordEncoder(nn.Module):
     def __init__(self, config: WordInput, projection: int) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.empty(config.words, projection))
+
+    @property
+    def offset(self) -> nn.Parameter:
+        """The token vectors themselves."""
+        return self.table
 
     @torch.no_grad()
     def reset(self, generator: Generator) -> None:
@@ -144,11 +154,16 @@ class CodePointEncoder(nn.Module):
 
     @property
     def table(self) -> nn.Parameter:
-        """One of its tables, for its device and dtype."""
+        """One of the tables; callers read its device and dtype."""
         if self.characters is not None:
             return self.characters.table
         assert self.word_table is not None
         return self.word_table
+
+    @property
+    def offset(self) -> nn.Parameter:
+        """What is added to every token vector."""
+        return self.projection_bias
 
     @torch.no_grad()
     def reset(self, generator: Generator) -> None:

@@ -79,19 +79,16 @@ def pack(
     kernel_GK4H = kernel_GK4H[:, :, _GATES]
     bias_G4H = torch.stack([weights.bias.reshape(4, -1) for weights in directions])[:, _GATES]
     bias_G4H[:, 1] += FORGET_BIAS
-    inputs = kernel_GK4H.shape[1] - _width(directions[0])
+    projections = [weights.projection_HP for weights in directions if weights.projection_HP is not None]
+    outputs = projections[0].shape[1] if projections else bias_G4H.shape[2]
+    inputs = kernel_GK4H.shape[1] - outputs
     blocks = []
     for start in range(0, bias_G4H.shape[2], cells):
         kernel_GK4h = kernel_GK4H[..., start : start + cells].flatten(2)
         bias_G4h = bias_G4H[..., start : start + cells].flatten(1)
         of_input, of_state = kernel_GK4h[:, :inputs].contiguous(), kernel_GK4h[:, inputs:].contiguous()
         blocks.append(Block(arrange(of_input), arrange(of_state), bias_G4h))
-    projections = [weights.projection_HP for weights in directions if weights.projection_HP is not None]
     return PackedWeights(blocks, torch.stack(projections) if projections else None, clips)
-
-
-def _width(weights: LstmWeights) -> int:
-    return len(weights.bias) // 4 if weights.projection_HP is None else weights.projection_HP.shape[1]
 
 
 def from_table(tables: Sequence[Tensor], index_GN: Tensor) -> Fill:

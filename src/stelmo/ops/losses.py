@@ -57,7 +57,9 @@ def sampled_softmax(
     bias_K = bias_V[negatives_K] - log_expected_count(negatives_K, words, tries).to(bias_V.dtype)
     target_N = torch.linalg.vecdot(h_NP, weight_NP) + bias_V[targets_N]
     target_N -= log_expected_count(targets_N, words, tries).to(bias_V.dtype)
-    hit_N = _places(negatives_K, words)[targets_N]
+    place_V = negatives_K.new_full((words,), -1)  # of each word among the negatives
+    place_V[negatives_K] = torch.arange(len(negatives_K), device=negatives_K.device)
+    hit_N = place_V[targets_N]
     dh_NP, dtarget_N, loss = torch.empty_like(h_NP), torch.empty_like(target_N), target_N.new_zeros(())
     dweight_KP, dbias_K = torch.zeros_like(weight_KP), torch.zeros_like(bias_K)
     for n in _chunks(len(h_NP), TOKENS_TOGETHER):
@@ -102,23 +104,12 @@ def full_softmax(
 def full_losses(h_NP: Tensor, targets_N: Tensor, weight_VP: Tensor, bias_V: Tensor) -> Tensor:
     """Cross entropy of each target against the whole vocabulary, (N,), without gradient."""
     target_N = torch.linalg.vecdot(h_NP, weight_VP[targets_N]) + bias_V[targets_N]
-    log_sum_N = torch.cat([_log_sum(h_nP, weight_VP, bias_V) for h_nP in torch.split(h_NP, PLACES_TOGETHER)])
-    return torch.sub(log_sum_N, target_N)
-
-
-def _log_sum(h_nP: Tensor, weight_VP: Tensor, bias_V: Tensor) -> Tensor:
-    """ln Σ exp over all words, (n,)."""
-    tiles = zip(torch.split(weight_VP, WORDS_TOGETHER), torch.split(bias_V, WORDS_TOGETHER), strict=True)
-    return torch.stack(
-        [torch.addmm(bias_v, h_nP, weight_vP.t()).logsumexp(1) for weight_vP, bias_v in tiles]
-    ).logsumexp(0)
-
-
-def _places(ids_K: Tensor, words: int) -> Tensor:
-    """The position of each word among the ids, (V,); −1 if it is not among them."""
-    place_V = ids_K.new_full((words,), -1)
-    place_V[ids_K] = torch.arange(len(ids_K), device=ids_K.device)
-    return place_V
+    words = list(zip(torch.split(weight_VP, WORDS_TOGETHER), torch.split(bias_V, WORDS_TOGETHER), strict=True))
+    log_sums = []  # ln Σ exp over all words, (n,) each
+    for h_nP in torch.split(h_NP, PLACES_TOGETHER):
+        tiles = [torch.addmm(bias_v, h_nP, weight_vP.t()).logsumexp(1) for weight_vP, bias_v in words]
+        log_sums.append(torch.stack(tiles).logsumexp(0))
+    return torch.sub(torch.cat(log_sums), target_N)
 
 
 def _chunks(count: int, together: int) -> Iterator[slice]:

@@ -63,6 +63,7 @@ class Runs:
     @cached_property
     def groups(self) -> list[Group]:
         """All runs, in groups with little padding."""
+        device = self.numbers_N.device
         order = sorted(range(len(self.lengths)), key=lambda run: -self.lengths[run])
         found, start = [], 0
         while start < len(order):
@@ -71,16 +72,12 @@ class Runs:
             end = start + 1
             while end < len(order) and self.lengths[order[end]] > least:
                 end += 1
-            found.append(self._group(order[start:end], longest))
+            chosen, t_T = torch.tensor(order[start:end], device=device), torch.arange(longest, device=device)
+            words_ST = (self.first_S[chosen, None] + t_T).clamp_(max=len(self.numbers_N) - 1)
+            inside_ST = t_T < self.lengths_S[chosen, None]
+            found.append(Group(words_ST, inside_ST.flatten().nonzero()[:, 0], words_ST[inside_ST]))
             start = end
         return found
-
-    def _group(self, runs: list[int], longest: int) -> Group:
-        chosen = torch.tensor(runs, device=self.numbers_N.device)
-        t_T = torch.arange(longest, device=self.numbers_N.device)
-        words_ST = (self.first_S[chosen, None] + t_T).clamp_(max=len(self.numbers_N) - 1)
-        inside_ST = t_T < self.lengths_S[chosen, None]
-        return Group(words_ST, inside_ST.flatten().nonzero()[:, 0], words_ST[inside_ST])
 
 
 def attention(qkv_N3D: Tensor, runs: Runs, heads: int) -> Tensor:

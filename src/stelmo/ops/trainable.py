@@ -76,11 +76,18 @@ class _Lstm(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         inputs = x_TBD.shape[2]
         tape = _tape(x_TBD, h_BP, c_BH, buffers)
-        torch.addmm(_with_forget_bias(bias_4H), x_TBD.flatten(0, 1), kernel[:inputs], out=tape.gates_TB4H.flatten(0, 1))
+        bias_4H = bias_4H.clone()
+        bias_4H.chunk(4)[2].add_(FORGET_BIAS)
+        torch.addmm(bias_4H, x_TBD.flatten(0, 1), kernel[:inputs], out=tape.gates_TB4H.flatten(0, 1))
         for t in range(len(x_TBD)):
             tape.gates_TB4H[t].addmm_(tape.h[t], kernel[inputs:])
             _cells(tape, t, clips.cell)
-            _project(tape.m_TBH[t], projection_HP, clips.projection, tape.h[t + 1])
+            if projection_HP is None:
+                tape.h[t + 1].copy_(tape.m_TBH[t])
+                continue
+            torch.mm(tape.m_TBH[t], projection_HP, out=tape.h[t + 1])
+            if clips.projection is not None:
+                tape.h[t + 1].clamp_(-clips.projection, clips.projection)
         ctx.save_for_backward(x_TBD, kernel, projection_HP, *tape)
         ctx.clips = clips
         ends = tape.h[-1].clone(), tape.c[-1].clone()
@@ -108,12 +115,6 @@ class _Lstm(torch.autograd.Function):
         return dx_TBD, read_ND.t() @ gates_N4H, gates_N4H.sum(0), dprojection_HP, None, None, None, None
 
 
-def _with_forget_bias(bias_4H: Tensor) -> Tensor:
-    bias_4H = bias_4H.clone()
-    bias_4H.chunk(4)[2].add_(FORGET_BIAS)
-    return bias_4H
-
-
 def _cells(tape: _Tape, t: int, limit: float | None) -> None:
     """c = clip(σ(f) ⊙ c + σ(i) ⊙ tanh(j)),  m = σ(o) ⊙ tanh(c)"""
     i, j, f, o = tape.gates_TB4H[t].chunk(4, 1)
@@ -126,15 +127,6 @@ def _cells(tape: _Tape, t: int, limit: float | None) -> None:
     torch.mul(o, torch.tanh(c_BH, out=tape.tanh_TBH[t]), out=tape.m_TBH[t])
 
 
-def _project(m_BH: Tensor, projection_HP: Tensor | None, limit: float | None, h_BP: Tensor) -> None:
-    if projection_HP is None:
-        h_BP.copy_(m_BH)
-        return
-    torch.mm(m_BH, projection_HP, out=h_BP)
-    if limit is not None:
-        h_BP.clamp_(-limit, limit)
-
-
 class _Backward:
     """The steps in reverse order; the gradient of the cell is carried from one to the next."""
 
@@ -144,16 +136,13 @@ class _Backward:
         self._dm_BH, self._a_BH, self._b_BH = (torch.empty_like(self._dc_BH) for _ in range(3))
 
     def step(self, t: int, dh_BP: Tensor) -> None:
-        """The gradient of h, clipped in place; the activated gates of the step become their gradients."""
-        if self._projection_HP is None:
-            self._dm_BH.copy_(dh_BP)
-        else:
-            _stop(dh_BP, self._tape.h[t + 1], self._clips.projection)
-            torch.mm(dh_BP, self._projection_HP.t(), out=self._dm_BH)
-        self._cells(t)
-
-    def _cells(self, t: int) -> None:
+        """`dh_BP` becomes zero where h was clipped; the activated gates of the step become their gradients."""
         dm_BH, dc_BH, a_BH, b_BH, tape = self._dm_BH, self._dc_BH, self._a_BH, self._b_BH, self._tape
+        if self._projection_HP is None:
+            dm_BH.copy_(dh_BP)
+        else:
+            _stop(dh_BP, tape.h[t + 1], self._clips.projection)
+            torch.mm(dh_BP, self._projection_HP.t(), out=dm_BH)
         i, j, f, o = tape.gates_TB4H[t].chunk(4, 1)
         torch.mul(dm_BH, tape.tanh_TBH[t], out=a_BH)
         dm_BH.mul_(o)
@@ -170,7 +159,7 @@ class _Backward:
 
 
 def _stop(gradient: Tensor, clipped: Tensor, limit: float | None) -> None:
-    """No gradient passes where the clip was active."""
+    """Set the gradient to zero where the clip was active."""
     if limit is not None:
         _aten.hardtanh_backward(gradient, clipped, -limit, limit, grad_input=gradient)
 

@@ -68,17 +68,14 @@ class Part(NamedTuple):
 
 def parts(numbers_UC: Tensor, widths_F: Tensor, widest: int) -> Iterator[Part]:
     """Words in groups of similar length. Where a row ends in equal ids (padding), one window represents them all."""
-    lengths_U, total = _before_the_tail(numbers_UC), numbers_UC.shape[1]
-    for rows_n in torch.split(lengths_U.argsort(stable=True), WORDS_TOGETHER):
+    total = numbers_UC.shape[1]
+    places_C = torch.arange(1, total + 1, device=numbers_UC.device)
+    lengths_U = torch.where(numbers_UC != numbers_UC[:, -1:], places_C, 0).amax(1)  # without the equal ids at the end
+    order_U = lengths_U.argsort(stable=True)
+    for rows_n in torch.split(order_U, WORDS_TOGETHER) if len(order_U) else ():
         places = int(lengths_U[rows_n[-1]]) + 1
         if places + widest - 1 <= total:
             yield Part(rows_n, numbers_UC[rows_n, : places + widest - 1], places, None)
         else:  # no window fits in the equal ids alone: each filter has its own last window
             places_p1 = torch.arange(total, device=numbers_UC.device)[:, None]
             yield Part(rows_n, numbers_UC[rows_n], total, places_p1 + widths_F > total)
-
-
-def _before_the_tail(numbers_UC: Tensor) -> Tensor:
-    """How many ids of each row come before the run of equal ones at its end."""
-    places_C = torch.arange(1, numbers_UC.shape[1] + 1, device=numbers_UC.device)
-    return torch.where(numbers_UC != numbers_UC[:, -1:], places_C, 0).amax(1)

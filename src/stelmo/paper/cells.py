@@ -213,7 +213,12 @@ def _model(setup: Setup) -> tuple[str, ...]:
 
 def probe(setup: Setup, part: str) -> Cell:
     name, folder = PROBES[part]
-    data = setup.data / folder if name == "wsd" else _first_below(setup.data / folder, "*train*")
+    data = setup.data / folder
+    if name == "pos":
+        treebanks = sorted(path.parent for path in data.rglob("*train*"))
+        if not treebanks:
+            raise DataError(f"{data}: no file *train* below it; exclude the part with --parts")
+        data = treebanks[0]
     vectors = vectors_of(setup)
     static = () if vectors == RANDOM else ("--vectors", vectors)
     command = ("probe", name, "--data", str(data), "--json", *static, *_model(setup))
@@ -304,10 +309,3 @@ def folder_of(data: Path, task: str) -> Path:
             continue
         return folder
     raise DataError(f"{data / task}: no folder with the files of {task}; exclude the task with --tasks")
-
-
-def _first_below(folder: Path, pattern: str) -> Path:
-    found = sorted(path.parent for path in folder.rglob(pattern))
-    if not found:
-        raise DataError(f"{folder}: no file {pattern} below it; exclude the part with --parts")
-    return found[0]

@@ -64,17 +64,14 @@ def _markdown(block: Block) -> str:
         case Text(text):
             return text
         case Table(head, rows):
-            return "\n".join(map(_line, [head, ("---", *["---:"] * (len(head) - 1)), *rows]))
+            lines = [head, ("---", *["---:"] * (len(head) - 1)), *rows]
+            texts = [[cell.text if isinstance(cell, Link) else cell for cell in line] for line in lines]
+            return "\n".join(f"| {' | '.join(text.replace('|', chr(92) + '|') for text in line)} |" for line in texts)
         case Picture(file, about):
             return f"![{about}]({file})"
         case Commands(commands):
-            lines = (line for name, about, line_ in commands for line in (f"# {name}: {about}", line_))
-            return "\n".join(["```sh", *lines, "```"])
-
-
-def _line(cells: Sequence[str | Link]) -> str:
-    texts = (cell.text if isinstance(cell, Link) else cell for cell in cells)
-    return f"| {' | '.join(text.replace('|', chr(92) + '|') for text in texts)} |"
+            pairs = (f"# {name}: {about}\n{line}" for name, about, line in commands)
+            return "\n".join(["```sh", *pairs, "```"])
 
 
 # HTML
@@ -128,23 +125,22 @@ def _html(block: Block, folder: Path) -> str:
             content = base64.b64encode((folder / file).read_bytes()).decode("ascii")
             return f'<p><img src="data:image/{kind};base64,{content}" alt="{html.escape(about)}"></p>'
         case Commands(commands):
-            return "\n".join(map(_command, commands))
-
-
-def _command(command: Command) -> str:
-    name, about, line = map(html.escape, command)
-    head = f"<p><strong>{name}</strong>: {about}</p>"
-    return f'<div class="command" id="{_anchor("run " + command.name)}">\n{head}\n<pre>{line}</pre>\n</div>'
+            parts = []
+            for command in commands:
+                name, about, line = map(html.escape, command)
+                anchor, title = _anchor("run " + command.name), f"<p><strong>{name}</strong>: {about}</p>"
+                parts.append(f'<div class="command" id="{anchor}">\n{title}\n<pre>{line}</pre>\n</div>')
+            return "\n".join(parts)
 
 
 def _row(tag: str, cells: Sequence[str | Link]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{_cell(cell)}</{tag}>' for cell in cells)}</tr>"
-
-
-def _cell(cell: str | Link) -> str:
-    if isinstance(cell, Link):
-        return f'<a href="#{_anchor("run " + cell.command)}">{html.escape(cell.text)}</a>'
-    return _inline(cell)
+    contents = (
+        f'<a href="#{_anchor("run " + cell.command)}">{html.escape(cell.text)}</a>'
+        if isinstance(cell, Link)
+        else _inline(cell)
+        for cell in cells
+    )
+    return f"<tr>{''.join(f'<{tag}>{content}</{tag}>' for content in contents)}</tr>"
 
 
 def _inline(text: str) -> str:

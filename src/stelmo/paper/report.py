@@ -5,13 +5,12 @@ A cell without a result appears as "not run".
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from stelmo import plots
-from stelmo.paper import cells, encoders, published
+from stelmo.paper import cells, encoders
 from stelmo.paper.cells import Cell, Setup
 from stelmo.paper.document import Block, Command, Commands, Heading, Link, Picture, Table, Text, markdown, page
-from stelmo.paper.published import TITLES
 from stelmo.paper.run import command_line, is_finished, printed, spent
 from stelmo.probes.run import HEADLINES
 from stelmo.store import atomic
@@ -19,10 +18,43 @@ from stelmo.store.runs import Run
 from stelmo.tasks import experiment
 from stelmo.tasks.experiment import Results, mean_and_deviation, read_results
 from stelmo.tasks.network import named
-from stelmo.tasks.significance import Gain
+from stelmo.tasks.task import Gain
 
 NOT_RUN = "not run"
 TITLE = "The paper's tables and figures, run again"
+
+# The figures of Peters et al. (2018): on test sets in Table 1, on development sets in Tables 2 and 3.
+
+
+class Published(NamedTuple):
+    baseline: float
+    elmo: float
+
+
+TITLES = {"squad": "SQuAD", "snli": "SNLI", "srl": "SRL", "coref": "Coref", "ner": "NER", "sst5": "SST-5"}
+
+TABLE_1 = {
+    "squad": Published(81.1, 85.8),
+    "snli": Published(88.0, 88.7),
+    "srl": Published(81.4, 84.6),
+    "coref": Published(67.2, 70.4),
+    "ner": Published(90.15, 92.22),
+    "sst5": Published(51.4, 54.7),
+}
+# Baseline, last layer alone, all with λ = 1, all with λ = 0.001.
+TABLE_2 = {
+    "squad": (80.8, 84.7, 85.0, 85.2),
+    "snli": (88.1, 89.1, 89.3, 89.5),
+    "srl": (81.6, 84.1, 84.6, 84.8),
+}
+# Input alone, input and output, output alone.
+TABLE_3 = {"squad": (85.1, 85.6, 84.8), "snli": (88.9, 89.5, 88.7), "srl": (84.7, 84.3, 80.9)}
+TABLE_5 = {"WordNet 1st sense": 65.9, "Raganato et al. 2017": 69.9, "Iacobacci et al. 2016": 70.1,
+           "CoVe, layer 1": 59.4, "CoVe, layer 2": 64.7, "biLM, layer 1": 67.4, "biLM, layer 2": 69.0}  # fmt: skip
+TABLE_6 = {"Collobert et al. 2011": 97.3, "Ma and Hovy 2016": 97.6, "Ling et al. 2015": 97.8,
+           "CoVe, layer 1": 93.3, "CoVe, layer 2": 92.8, "biLM, layer 1": 97.3, "biLM, layer 2": 96.8}  # fmt: skip
+# Perplexity of the development text before and after one epoch of tuning.
+TABLE_7 = {"snli": (72.1, 16.8), "squad": (99.1, 43.5), "ner": (103.2, 46.3), "sst5": (131.5, 78.6)}
 
 
 def write(setup: Setup) -> Path:
@@ -36,9 +68,11 @@ def write(setup: Setup) -> Path:
 
 def report(setup: Setup) -> Iterator[Block]:
     yield Heading(1, TITLE)
+    model = "the model that comes with stelmo" if setup.model is None else f"the model {Path(setup.model).name}"
+    vectors = Path(cells.vectors_of(setup)).name
     yield Text(
         "Peters et al. (2018) used a model of 93.6 M parameters trained on a billion words, and networks of full size. "
-        f"Here: {_model(setup)}, networks of the `{setup.size}` size, static vectors {_name(cells.vectors_of(setup))}. "
+        f"Here: {model}, networks of the `{setup.size}` size, static vectors {vectors}. "
         "Where the data sets differ from the published ones, compare gains, not absolute scores."
     )
     for part in setup.parts:
@@ -49,14 +83,6 @@ def report(setup: Setup) -> Iterator[Block]:
         "attempts to run the command, with one thread."
     )
     yield Commands(tuple(Command(cell.name, about(setup, cell), command_line(cell)) for cell in cells.cells(setup)))
-
-
-def _model(setup: Setup) -> str:
-    return "the model that comes with stelmo" if setup.model is None else f"the model {_name(setup.model)}"
-
-
-def _name(path: str) -> str:
-    return Path(path).name
 
 
 def about(setup: Setup, cell: Cell) -> str:
@@ -129,39 +155,22 @@ def table_1(setup: Setup) -> Iterator[Block]:
         "replacement (paired bootstrap); p: two-sided, bold below 0.05."
     )
     # Scores first: on a phone, what follows them has to be scrolled to.
-    head = (
-        "task",
-        "baseline",
-        "+ ELMo",
-        "gain",
-        "95 %",
-        "p",
-        "relative",
-        "published",
-        "metric",
-        "data",
-        "train",
-        "seeds",
-    )
-    yield Table(head, tuple(_row_1(setup, task) for task in setup.tasks))
-
-
-def _row_1(setup: Setup, task: str) -> tuple[str | Link, ...]:
-    pair = cells.baseline(setup, task), cells.with_elmo(setup, task)
-    before, after = (found(setup, cell) for cell in pair)
-    paper = published.TABLE_1[task]
-    figures = f"{paper.baseline:g} → {paper.elmo:g} ({' / '.join(gain(*paper))})"
-    relative = "–"
-    if before is not None and after is not None:
-        _, relative = gain(mean_and_deviation(before.headline)[0], mean_and_deviation(after.headline)[0])
-    either = after or before
-    metric, train, seeds = "–", "–", "–"
-    if either is not None:
-        metric, train, seeds = either.metric, f"{either.examples['train']:,}", str(len(either.seeds))
-    data = str(cells.folder_of(setup.data, task).relative_to(setup.data))
-    scores = (_headline(setup, cell) for cell in pair)
-    gains = _over(setup, task, *pair)
-    return (TITLES[task], *scores, *gains, relative, figures, metric, data, train, seeds)
+    scores = ("task", "baseline", "+ ELMo", "gain", "95 %", "p", "relative")
+    rows: list[tuple[str | Link, ...]] = []
+    for task in setup.tasks:
+        pair = cells.baseline(setup, task), cells.with_elmo(setup, task)
+        before, after = (found(setup, cell) for cell in pair)
+        relative = metric = train = seeds = "–"
+        if before is not None and after is not None:
+            _, relative = gain(mean_and_deviation(before.headline)[0], mean_and_deviation(after.headline)[0])
+        if (either := after or before) is not None:
+            metric, train, seeds = either.metric, f"{either.examples['train']:,}", str(len(either.seeds))
+        paper = TABLE_1[task]
+        published = f"{paper.baseline:g} → {paper.elmo:g} ({' / '.join(gain(*paper))})"
+        data = str(cells.folder_of(setup.data, task).relative_to(setup.data))
+        ours = (_headline(setup, cell) for cell in pair)
+        rows.append((TITLES[task], *ours, *_over(setup, task, *pair), relative, published, metric, data, train, seeds))
+    yield Table((*scores, "published", "metric", "data", "train", "seeds"), tuple(rows))
 
 
 def table_2(setup: Setup) -> Iterator[Block]:
@@ -171,7 +180,7 @@ def table_2(setup: Setup) -> Iterator[Block]:
     for task in setup.among(setup.ablated):
         ours = [cells.baseline(setup, task), *cells.table_2(setup, task)]
         rows.append((TITLES[task], *(_dev(setup, cell) for cell in ours)))
-        rows += _published(task, published.TABLE_2)
+        rows += _published(task, TABLE_2)
     yield Table(("task", "baseline", "last only", "all, λ = 1", "all, λ = 0.001"), tuple(rows))
 
 
@@ -180,7 +189,7 @@ def table_3(setup: Setup) -> Iterator[Block]:
     rows: list[tuple[str | Link, ...]] = []
     for task in setup.among(setup.ablated):
         rows.append((TITLES[task], *(_dev(setup, cell) for cell in cells.table_3(setup, task))))
-        rows += _published(task, published.TABLE_3)
+        rows += _published(task, TABLE_3)
     yield Text("Dev score, with ELMo at the network's input, at both places, and at its output.")
     yield Table(("task", "input", "input and output", "output"), tuple(rows))
 
@@ -196,25 +205,22 @@ def table_4(setup: Setup) -> Iterator[Block]:
         yield Text(f"{NOT_RUN}.")
         return
     answer = answers if isinstance(answers, dict) else answers[0]
-    yield Text(f"“{cells.PLAY}”")
-    yield Table(("without context", "in context"), tuple(_neighbours(answer)))
-
-
-def _neighbours(answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    static = [entry["word"] for entry in answer["static"]]
     contextual = answer["contextual"]
     if isinstance(contextual, dict):  # by layer
         contextual = list(contextual.values())[-1]
-    for word, use in zip(static, contextual, strict=False):
+    rows = []
+    for entry, use in zip(answer["static"], contextual, strict=False):
         tokens = list(use["tokens"])
         tokens[use["position"]] = f"**{tokens[use['position']]}**"
-        yield word, " ".join(tokens)
+        rows.append((entry["word"], " ".join(tokens)))
+    yield Text(f"“{cells.PLAY}”")
+    yield Table(("without context", "in context"), tuple(rows))
 
 
 def table_5(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Table 5: word senses")
     yield Text("F1 on all of Raganato's sets; layer 0 and static vectors see no context and are the controls.")
-    yield from _probe(setup, "table5", published.TABLE_5)
+    yield from _probe(setup, "table5", TABLE_5)
 
 
 def table_6(setup: Setup) -> Iterator[Block]:
@@ -222,7 +228,7 @@ def table_6(setup: Setup) -> Iterator[Block]:
     yield Text(
         "Accuracy of a linear classifier. The paper's figures are for the Penn Treebank, ours for UD English EWT."
     )
-    yield from _probe(setup, "table6", published.TABLE_6)
+    yield from _probe(setup, "table6", TABLE_6)
 
 
 def _probe(setup: Setup, part: str, paper: dict[str, float]) -> Iterator[Block]:
@@ -259,7 +265,7 @@ def table_7(setup: Setup) -> Iterator[Block]:
         ours = [f"{stage.perplexity:.1f}" for stage in stages[-2:]] if len(stages) > 1 else [NOT_RUN] * 2
         perplexities = (Link(text, cell.name) for text in ours)
         scores = (_headline(setup, each) for each in (cells.with_elmo(setup, task), cells.with_tuned_elmo(setup, task)))
-        rows.append((TITLES[task], *perplexities, *map(str, published.TABLE_7[task]), *scores))
+        rows.append((TITLES[task], *perplexities, *map(str, TABLE_7[task]), *scores))
     head = ("text", "before", "after", "published before", "published after", "score before", "score after")
     yield Table(head, tuple(rows))
 

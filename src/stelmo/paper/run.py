@@ -148,7 +148,8 @@ def _run(cell: Cell, to: Path) -> Outcome:
     with atomic.new_file(_time_of(cell, to), overwrite=True) as draft:
         draft.write_text(json.dumps(Spent(before.seconds + seconds, total, before.attempts + 1)._asdict()) + "\n")
     if process.returncode:
-        lines = log_of(cell, to).read_text().strip().splitlines()
+        # A killed process may leave half a character.
+        lines = log_of(cell, to).read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return Outcome(cell, seconds, lines[-1] if lines else f"exit code {process.returncode}")
     if cell.printed:
         with atomic.new_file(to / "runs" / cell.proof, overwrite=True) as draft:

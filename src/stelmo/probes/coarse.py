@@ -41,20 +41,17 @@ def read(folder: Path) -> list[Noun]:
 
 
 def read_noun(folder: Path) -> Noun:
-    classes = _classes(folder / "classes_map.txt")
-    return Noun(folder.name, _split(folder, "train", classes), _split(folder, "test", classes))
-
-
-def _classes(path: Path) -> set[str]:
+    path = folder / "classes_map.txt"
     with LineReader(path) as reader:
         text = "\n".join(line for _, line in reader)
     try:
-        classes = json.loads(text)
+        found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not a JSON value ({error}); expected an object from class to name") from error
-    if not isinstance(classes, dict) or not classes:
+    if not isinstance(found, dict) or not found:
         raise DataError(f"{path}: {text[:40]!r}; expected an object from class to name")
-    return set(classes)
+    classes = set(found)
+    return Noun(folder.name, _split(folder, "train", classes), _split(folder, "test", classes))
 
 
 def _split(folder: Path, split: str, classes: set[str]) -> tuple[Example, ...]:

@@ -48,16 +48,14 @@ def find(data: Path, probes: Sequence[str]) -> dict[str, Path]:
     for probe in probes:
         folders = [path for name in FOLDERS[probe] for path in sorted(data.rglob(name)) if path.is_dir()]
         if folders:
-            found[probe] = _treebank(folders[0]) if probe == "pos" else folders[0]
+            found[probe] = folders[0]
+            if probe == "pos":  # the treebank is there, or in a folder such as pos/ud_ewt
+                treebanks = sorted(folders[0].rglob("*train.conllu*"))
+                found[probe] = treebanks[0].parent if treebanks else folders[0]
     if not found:
         names = ", ".join(FOLDERS[probe][0] for probe in probes)
         raise DataError(f"{data}: none of the folders {names} below it; give the folder that holds them")
     return found
-
-
-def _treebank(folder: Path) -> Path:
-    """The first folder with a treebank: `pos` itself, or one such as `pos/ud_ewt`."""
-    return next((path.parent for path in sorted(folder.rglob("*train.conllu*"))), folder)
 
 
 def measure(
@@ -87,7 +85,10 @@ def measure(
             continue
         found = PROBES[probe](folder, [source], advance=of_all, **options)
         if kept is not None:
-            _write(kept, probe, source, found)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            with atomic.new_file(kept, overwrite=True) as draft:
+                note = {"probe": probe, "vectors": source.names, "rows": found}
+                draft.write_text(json.dumps(note, indent=1) + "\n")
         rows += found
     return by_method(rows)
 
@@ -104,12 +105,6 @@ def _read(path: Path) -> list[Row]:
         return [Row(*row) for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]
     except (OSError, ValueError, TypeError, KeyError) as problem:
         raise DataError(f"{path}: not the rows of a probe ({problem}); delete it to measure them again") from None
-
-
-def _write(path: Path, probe: str, source: Source, rows: Sequence[Row]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic.new_file(path, overwrite=True) as draft:
-        draft.write_text(json.dumps({"probe": probe, "vectors": source.names, "rows": rows}, indent=1) + "\n")
 
 
 # Tables

@@ -7,7 +7,8 @@ N words, D width, C classes, K kinds of vectors.
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,47 +48,38 @@ class TaggedSentence(NamedTuple):
 
 def find(folder: Path) -> dict[str, Path]:
     """Split → file: train.conllu, or a treebank's own name, en_ewt-ud-train.conllu."""
-    return {split: _find(folder, split) for split in SPLITS}
-
-
-def _find(folder: Path, split: str) -> Path:
-    found = sorted(path for path in folder.glob("*.conllu*") if re.search(rf"\b{split}\.conllu", path.name))
-    if len(found) != 1:
-        names = ", ".join(path.name for path in found) or f"no {split}.conllu"
-        raise DataError(f"{folder}: {names}; expected one file each for train, dev and test of a treebank")
-    return found[0]
+    files = {}
+    for split in SPLITS:
+        found = sorted(path for path in folder.glob("*.conllu*") if re.search(rf"\b{split}\.conllu", path.name))
+        if len(found) != 1:
+            names = ", ".join(path.name for path in found) or f"no {split}.conllu"
+            raise DataError(f"{folder}: {names}; expected one file each for train, dev and test of a treebank")
+        files[split] = found[0]
+    return files
 
 
 def read(path: Path, tags: str = "upos") -> list[TaggedSentence]:
     choose("tags", tags, tuple(COLUMN))
-    sentences = list(_sentences(path, tags))
+    sentences: list[TaggedSentence] = []
+    words: list[tuple[str, str]] = []
+    where = ""
+    with LineReader(path) as reader:
+        for number, line in chain(reader, [(0, "")]):  # a last blank line ends the last sentence
+            if not line.strip(" \t"):
+                if words:
+                    tokens, tagged = zip(*words, strict=True)
+                    sentences.append(TaggedSentence(tokens, tagged, where))
+                words = []
+            elif not line.startswith("#") and (word := _word(line, tags, f"{path}:{number}")):
+                where = where if words else f"{path}:{number}"
+                words.append(word)
     if not sentences:
         raise DataError(f"{path}: no sentences; expected CoNLL-U")
     return sentences
 
 
-def _sentences(path: Path, tags: str) -> Iterator[TaggedSentence]:
-    words: list[tuple[str, str]] = []
-    where = ""
-    with LineReader(path) as reader:
-        for number, line in reader:
-            if not line.strip(" \t"):
-                if words:
-                    yield _sentence(words, where)
-                words = []
-            elif not line.startswith("#") and (word := _word(line, tags, f"{path}:{number}")):
-                where = where if words else f"{path}:{number}"
-                words.append(word)
-    if words:
-        yield _sentence(words, where)
-
-
-def _sentence(words: list[tuple[str, str]], where: str) -> TaggedSentence:
-    tokens, tags = zip(*words, strict=True)
-    return TaggedSentence(tokens, tags, where)
-
-
 def _word(line: str, tags: str, where: str) -> tuple[str, str] | None:
+    """A word and its tag; None for a line that is not a word."""
     fields = line.split("\t")
     if len(fields) != 10:
         raise DataError(f"{where}: {len(fields)} columns; CoNLL-U has 10, with tabs between them")
@@ -164,9 +156,15 @@ def embed_words(sentences: Sequence[TaggedSentence], classes: Sequence[str], emb
 def fit(train_ND: NDArray[Any], labels_N: Numbers, dev_ND: NDArray[Any], dev_N: Numbers, seed: int = 0) -> Classifier:
     """The classifier with the lowest loss on the dev words; deterministic for the same words and seed.
 
-    Adam. The learning rate is halved when the dev loss stops falling, until halving does not help either.
+    It starts from zeros and learns with Adam. The learning rate is halved when the dev loss stops falling, until this
+    does not help either. Inputs are standardised, so that one learning rate suits vectors of any length.
     """
-    classifier = _start(train_ND, int(labels_N.max()) + 1)
+    mean_D = torch.from_numpy(train_ND.mean(0, dtype=np.float32))
+    scale_D = torch.from_numpy(train_ND.std(0, dtype=np.float32))
+    scale_D[scale_D < 1e-6] = 1.0  # a constant dimension carries no information
+    classes = int(labels_N.max()) + 1
+    weight_CD, bias_C = torch.zeros(classes, train_ND.shape[1]), torch.zeros(classes)
+    classifier = Classifier(mean_D, scale_D, weight_CD.requires_grad_(), bias_C.requires_grad_())
     optimizer = torch.optim.Adam([classifier.weight_CD, classifier.bias_C], LEARNING_RATE)
     generator = torch.Generator().manual_seed(seed)
     best, lowest, waited, halved = classifier, math.inf, 0, 0
@@ -183,15 +181,6 @@ def fit(train_ND: NDArray[Any], labels_N: Numbers, dev_ND: NDArray[Any], dev_N: 
                 break
             optimizer.param_groups[0]["lr"] /= 2
     return best
-
-
-def _start(train_ND: NDArray[Any], classes: int) -> Classifier:
-    """All zeros. Inputs are standardised, so that one learning rate suits vectors of any length."""
-    mean_D = torch.from_numpy(train_ND.mean(0, dtype=np.float32))
-    scale_D = torch.from_numpy(train_ND.std(0, dtype=np.float32))
-    weight_CD, bias_C = torch.zeros(classes, train_ND.shape[1]), torch.zeros(classes)
-    scale_D[scale_D < 1e-6] = 1.0  # a constant dimension carries no information
-    return Classifier(mean_D, scale_D, weight_CD.requires_grad_(), bias_C.requires_grad_())
 
 
 def _round(

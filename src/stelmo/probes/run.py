@@ -20,7 +20,7 @@ from stelmo.probes import wic as wic_probe
 from stelmo.probes import wsd as wsd_probe
 from stelmo.probes import wsd_data
 from stelmo.probes.embedding import Advance, Occurrence, Source, occurrence_vectors, pair_cosines, with_progress
-from stelmo.probes.wsd_data import Instance, Lemma
+from stelmo.probes.wsd_data import Lemma
 
 HEADLINES = {
     "wsd": ("F1", f"without {wsd_data.DEVELOPMENT}"),
@@ -84,37 +84,26 @@ def _wsd_rows(
     test: Sequence[wsd_data.AnnotatedSentence],
     first: dict[Lemma, str],
 ) -> Iterator[Row]:
+    """The paper's method, and two that use more than it does: a prior, and every single training instance."""
     memories = [(wsd_probe.Averages(), wsd_probe.Examples()) for _ in source.names]
     for instance, vector_KD in wsd_probe.tagged(train, source.embed):
         for memory, vector_D in zip(memories, vector_KD, strict=True):
             wsd_probe.learn([(instance, vector_D)], *memory)
-    tested = list(wsd_probe.tagged(test, source.embed))
+    tested_KD = list(wsd_probe.tagged(test, source.embed))
+    gold = [instance for instance, _ in tested_KD]
     for kind, (name, (averages, examples)) in enumerate(zip(source.names, memories, strict=True)):
-        yield from _wsd_methods(
-            name, averages, examples, [(instance, vector_KD[kind]) for instance, vector_KD in tested], first
-        )
-
-
-def _wsd_methods(
-    name: str,
-    averages: wsd_probe.Averages,
-    examples: wsd_probe.Examples,
-    tested: Sequence[wsd_probe.Tagged],
-    first: dict[Lemma, str],
-) -> Iterator[Row]:
-    """The paper's method, and two that use more than it does: a prior, and every single training instance."""
-    development = [tagged for tagged in tested if wsd_probe.is_development(tagged[0])]
-    weight = wsd_probe.tune(averages, development, first)
-    k = wsd_probe.tune_k(examples, development, first)
-    choices = {
-        "sense averages": averages.nearest,
-        "averages and prior": averages.with_prior(weight),
-        "k nearest examples": examples.of(k),
-    }
-    chosen: dict[str, dict[str, float]] = {"averages and prior": {"weight": weight}, "k nearest examples": {"k": k}}
-    gold: list[Instance] = [instance for instance, _ in tested]
-    for method, answers in wsd_probe.answer(tested, choices, first).items():
-        yield Row(method, name, wsd_probe.score(answers, gold) | chosen.get(method, {}))
+        tested = [(instance, vector_KD[kind]) for instance, vector_KD in tested_KD]
+        development = [tagged for tagged in tested if wsd_probe.is_development(tagged[0])]
+        weight = wsd_probe.tune(averages, development, first)
+        k = wsd_probe.tune_k(examples, development, first)
+        choices = {
+            "sense averages": averages.nearest,
+            "averages and prior": averages.with_prior(weight),
+            "k nearest examples": examples.of(k),
+        }
+        chosen: dict[str, dict[str, float]] = {"averages and prior": {"weight": weight}, "k nearest examples": {"k": k}}
+        for method, answers in wsd_probe.answer(tested, choices, first).items():
+            yield Row(method, name, wsd_probe.score(answers, gold) | chosen.get(method, {}))
 
 
 # Parts of speech
@@ -134,7 +123,7 @@ def pos(
     train, dev, test = (pos_probe.read(path, tags) for path in pos_probe.find(folder).values())
     if limit is not None:  # in words; sentences are evenly spaced
         words = sum(len(sentence.tokens) for sentence in train)
-        train = evenly(train, max(1, len(train) * limit // words))
+        train = evenly(train, max(1, len(train) * limit // words) if limit > 0 else limit)
     classes = pos_probe.classes_of(train)
     gold_N, unknown_N = pos_probe.labels(test, classes), pos_probe.is_unknown(train, test)
 
@@ -200,22 +189,17 @@ def coarse(
     total = _tokens(example.occurrence for noun in nouns for example in (*noun.train, *noun.test))
     rows: list[Row] = []
     for source in with_progress(sources, total, advance):
-        for name, by_noun in zip(source.names, _coarse_figures(nouns, source), strict=True):
+        scores: list[dict[str, dict[str, float]]] = [{} for _ in source.names]  # noun → method → score
+        for noun in nouns:
+            splits = [
+                occurrence_vectors([example.occurrence for example in split], source.embed)
+                for split in (noun.train, noun.test)
+            ]
+            for kind, by_noun in enumerate(scores):
+                by_noun[noun.name] = coarse_probe.score(noun, *(x_NKD[:, kind] for x_NKD in splits))
+        for name, by_noun in zip(source.names, scores, strict=True):
             rows += [Row(method, name, figures) for method, figures in coarse_probe.by_method(nouns, by_noun).items()]
     return by_method([row._replace(vectors="") if row.method == "most frequent" else row for row in rows])
-
-
-def _coarse_figures(nouns: Sequence[coarse_probe.Noun], source: Source) -> list[dict[str, dict[str, float]]]:
-    """For each kind of vectors: noun → method → score."""
-    found: list[dict[str, dict[str, float]]] = [{} for _ in source.names]
-    for noun in nouns:
-        splits = [
-            occurrence_vectors([example.occurrence for example in split], source.embed)
-            for split in (noun.train, noun.test)
-        ]
-        for kind, by_noun in enumerate(found):
-            by_noun[noun.name] = coarse_probe.score(noun, *(x_NKD[:, kind] for x_NKD in splits))
-    return found
 
 
 def by_method(rows: Sequence[Row]) -> list[Row]:

@@ -13,7 +13,7 @@ A context is several sentences of a paragraph, truncated at both ends; the model
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,43 +59,36 @@ def find(folder: Path) -> dict[str, Path]:
 def read(path: Path) -> list[Pair]:
     with LineReader(path) as reader:
         lines = [(f"{path}:{number}", line) for number, line in reader if line.strip()]
-    if lines and lines[0][1].lstrip().startswith("{"):
-        return [_json_pair(_json(line, where), where) for where, line in lines]
-    return list(_official(lines, path))
-
-
-# The official layout
-
-
-def _official(lines: list[tuple[str, str]], path: Path) -> Iterator[Pair]:
+    if not lines:
+        raise DataError(f"{path}: no pairs; expected one on each line")
+    if lines[0][1].lstrip().startswith("{"):
+        return [_json_pair(line, where) for where, line in lines]
     if ".data." not in path.name:
         raise DataError(f"{path}: neither JSON lines nor named NAME.data.txt; WiC comes as one or the other")
     gold = path.with_name(path.name.replace(".data.", ".gold."))
     answers = read_answers(gold)
     if len(answers) != len(lines):
         raise DataError(f"{gold}: {len(answers)} answers; expected {len(lines)}, one for each line of {path.name}")
-    for (where, line), same in zip(lines, answers, strict=True):
-        yield _columns(line, same, where)
+    return [_official_pair(line, same, where) for (where, line), same in zip(lines, answers, strict=True)]
 
 
-def _columns(line: str, same: bool, where: str) -> Pair:
+# The official layout
+
+
+def _official_pair(line: str, same: bool, where: str) -> Pair:
     fields = line.split("\t")
     if len(fields) != 5:
         raise DataError(f"{where}: {len(fields)} columns; WiC has 5 (word, N or V, positions i-j, two sentences)")
     positions = re.fullmatch(r"(\d+)-(\d+)", fields[2])
     if not positions:
         raise DataError(f"{where}: positions {fields[2]!r}; expected two numbers such as 3-0")
-    first, second = (
-        _word_at(tuple(sentence.split()), int(place), where)
-        for sentence, place in zip(fields[3:], positions.groups(), strict=True)
-    )
-    return Pair(fields[0], fields[1], first, second, same, where)
-
-
-def _word_at(tokens: tuple[str, ...], place: int, where: str) -> Occurrence:
-    if place >= len(tokens):
-        raise DataError(f"{where}: position {place}; the sentence has words 0 to {len(tokens) - 1}")
-    return Occurrence(tokens, place, place + 1)
+    uses = []
+    for sentence, number in zip(fields[3:], positions.groups(), strict=True):
+        tokens, place = tuple(sentence.split()), int(number)
+        if place >= len(tokens):
+            raise DataError(f"{where}: position {place}; the sentence has words 0 to {len(tokens) - 1}")
+        uses.append(Occurrence(tokens, place, place + 1))
+    return Pair(fields[0], fields[1], uses[0], uses[1], same, where)
 
 
 def read_answers(path: Path) -> list[bool]:
@@ -120,17 +113,13 @@ _LABELS: dict[object, bool] = {"true": True, "false": False, 1: True, 0: False} 
 _TEXT = re.compile(r"Word: (.+?)\. Sentence 1: (.+) Sentence 2: (.+)", re.DOTALL)
 
 
-def _json(line: str, where: str) -> dict[str, Any]:
+def _json_pair(line: str, where: str) -> Pair:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: not a JSON value ({error}); expected an object on each line") from error
     if not isinstance(value, dict):
         raise DataError(f"{where}: {line[:40]!r}; expected a JSON object")
-    return value
-
-
-def _json_pair(value: dict[str, Any], where: str) -> Pair:
     label = value.get("label")
     if not isinstance(label, str | int) or label not in _LABELS:
         raise DataError(f"{where}: label {label!r}; expected true or false")
@@ -176,7 +165,7 @@ def _search(word: str, sentence: str, where: str) -> Occurrence:
     """
     tokens = tuple(sentence.split())
     similarity = [_similarity(token.lower(), word.lower()) for token in tokens]
-    best = max(similarity)
+    best = max(similarity, default=(False, False, 0, 0))
     if not any(best[:3]):
         raise DataError(f"{where}: no form of {word!r} in {sentence[:60]!r}; expected the word in both sentences")
     place = similarity.index(best)
@@ -248,17 +237,14 @@ def _rated_pair(fields: list[str], where: str) -> RatedPair:
             f"{where}: {len(fields)} columns; "
             f"SCWS has {SCWS_COLUMNS} or more (number, word, pos, word, pos, two contexts, mean rating)"
         )
-    return RatedPair(_marked(fields[5], where), _marked(fields[6], where), _rating(fields[7], where), where)
-
-
-def _rating(field: str, where: str) -> float:
+    first, second = _marked(fields[5], where), _marked(fields[6], where)
     try:
-        rating = float(field)
+        rating = float(fields[7])
     except ValueError as error:
-        raise DataError(f"{where}: mean rating {field!r}; expected a number") from error
+        raise DataError(f"{where}: mean rating {fields[7]!r}; expected a number") from error
     if not math.isfinite(rating):
-        raise DataError(f"{where}: mean rating {field!r}; expected a number from 0 to 10")
-    return rating
+        raise DataError(f"{where}: mean rating {fields[7]!r}; expected a number from 0 to 10")
+    return RatedPair(first, second, rating, where)
 
 
 def _marked(context: str, where: str) -> Occurrence:

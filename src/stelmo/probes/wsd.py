@@ -112,7 +112,10 @@ class Examples:
         keys = self._keys.get(instance.lemma)
         if not keys:
             return None
-        cosine_N = self._matrix(instance.lemma).astype(np.float32) @ unit(vector_D)
+        rows = self._rows[instance.lemma]
+        if len(rows) > 1:  # added one by one, concatenated when first needed
+            rows[:] = [np.concatenate(rows)]
+        cosine_N = rows[0].astype(np.float32) @ unit(vector_D)
         votes: defaultdict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
         k_th = np.partition(cosine_N, -k)[-k] if k < len(cosine_N) else -np.inf
         for row in np.flatnonzero(cosine_N >= k_th - TIE):
@@ -122,13 +125,6 @@ class Examples:
 
     def of(self, k: int) -> Choice:
         return lambda instance, vector_D: self.vote(instance, vector_D, k)
-
-    def _matrix(self, lemma: Lemma) -> NDArray[np.float16]:
-        """Rows are added one by one and concatenated when first needed."""
-        rows = self._rows[lemma]
-        if len(rows) > 1:
-            rows[:] = [np.concatenate(rows)]
-        return rows[0]
 
 
 # Answers
@@ -185,15 +181,12 @@ def score(answers: Mapping[str, Keys], instances: Sequence[Instance]) -> dict[st
 def f1(answers: Mapping[str, Keys], instances: Sequence[Instance]) -> float:
     """2PR / (P + R), in percent. An answer of several keys scores the share of them that is gold."""
     given = [instance for instance in instances if answers.get(instance.id)]
-    right = sum(_share(answers[instance.id], instance.gold) for instance in given)
+    pairs = [(answers[instance.id], instance.gold) for instance in given]
+    right = sum(sum(key in gold for key in answer) / len(answer) for answer, gold in pairs)
     if not right:
         return 0.0
     precision, recall = right / len(given), right / len(instances)
     return 100 * 2 * precision * recall / (precision + recall)
-
-
-def _share(answer: Keys, gold: Keys) -> float:
-    return sum(key in gold for key in answer) / len(answer)
 
 
 def is_development(instance: Instance) -> bool:

@@ -71,9 +71,10 @@ def stream(files: Files) -> Iterator[AnnotatedSentence]:
     keys = read_keys(files.keys)
     with LineReader(files.data) as reader:
         yield from _Parser(reader.name, keys, str(files.keys)).sentences(reader)
-    for id in keys:
-        where = f"{files.keys}:{_line_of(id, files.keys)}"
-        raise DataError(f"{where}: instance {id!r} is not in {files.data}; the two files must match")
+    for id in keys:  # the parser has removed those it found
+        with LineReader(files.keys) as reader:
+            line_number = next(number for number, line in reader if line.split()[:1] == [id])
+        raise DataError(f"{files.keys}:{line_number}: instance {id!r} is not in {files.data}; the two files must match")
 
 
 def read_keys(path: Path) -> dict[str, Keys]:
@@ -89,11 +90,6 @@ def read_keys(path: Path) -> dict[str, Keys]:
                     raise DataError(f"{where}: instance {fields[0]!r} occurs twice; expected one line for each")
                 keys[fields[0]] = tuple(fields[1:])
     return keys
-
-
-def _line_of(id: str, path: Path) -> int:
-    with LineReader(path) as reader:
-        return next(number for number, line in reader if line.split()[:1] == [id])
 
 
 def write_answers(path: Path, answers: Mapping[str, Keys], overwrite: bool = False) -> None:
@@ -167,31 +163,26 @@ class _Parser:
 
     def _add_words(self, tag: str) -> None:
         """An expression such as "took place" is one element; the model reads words."""
-        words = "".join(self._text).split()
+        words, here = "".join(self._text).split(), self._here()
         if not words:
-            raise DataError(f"{self._here()}: an empty <{tag}>; expected a word in it")
+            raise DataError(f"{here}: an empty <{tag}>; expected a word in it")
         start = len(self._tokens)
         self._tokens += words
-        if tag == "instance":
-            id, lemma = self._identity()
-            self._instances.append(Instance(id, lemma, start, len(self._tokens), self._gold(id)))
-
-    def _identity(self) -> tuple[str, Lemma]:
+        if tag == "wf":
+            return
         for name in ("id", "lemma", "pos"):
             if not self._attributes.get(name):
-                raise DataError(f"{self._here()}: an <instance> without {name}; expected id, lemma and pos")
-        pos = self._attributes["pos"]
+                raise DataError(f"{here}: an <instance> without {name}; expected id, lemma and pos")
+        id, lemma, pos = (self._attributes[name] for name in ("id", "lemma", "pos"))
         if pos not in POS:
-            raise DataError(f"{self._here()}: part of speech {pos!r} of an <instance>; expected {', '.join(POS)}")
-        return self._attributes["id"], (self._attributes["lemma"].lower(), pos)
-
-    def _gold(self, id: str) -> Keys:
+            raise DataError(f"{here}: part of speech {pos!r} of an <instance>; expected {', '.join(POS)}")
         if id not in self._keys:
             raise DataError(
-                f"{self._here()}: instance {id!r} has no line in {self._keys_name}, or occurs twice here; "
+                f"{here}: instance {id!r} has no line in {self._keys_name}, or occurs twice here; "
                 f"the two files must match"
             )
-        return self._keys.pop(id)
+        gold = self._keys.pop(id)
+        self._instances.append(Instance(id, (lemma.lower(), pos), start, len(self._tokens), gold))
 
 
 # WordNet
@@ -204,17 +195,14 @@ def read_first_senses(path: Path) -> dict[Lemma, str]:
     first: dict[Lemma, str] = {}
     with LineReader(path) as reader:
         for number, line in reader:
-            lemma, sense_number, key = _sense(line, f"{path}:{number}")
-            if sense_number == 1:
-                first[lemma] = key
+            where, fields = f"{path}:{number}", line.split()
+            if len(fields) != 4 or not all(field.isdecimal() for field in fields[1:]):
+                found = f"{where}: {line[:60]!r}"
+                raise DataError(f"{found}; index.sense has a sense key and 3 numbers (offset, sense, count)")
+            key, _, sense_number, _ = fields
+            lemma, _, rest = key.rpartition("%")
+            if not lemma or rest[:1] not in _POS_OF:
+                raise DataError(f"{where}: sense key {key!r}; expected one such as bank%1:14:00::")
+            if int(sense_number) == 1:
+                first[lemma, _POS_OF[rest[0]]] = key
     return first
-
-
-def _sense(line: str, where: str) -> tuple[Lemma, int, str]:
-    fields = line.split()
-    if len(fields) != 4 or not all(field.isdecimal() for field in fields[1:]):
-        raise DataError(f"{where}: {line[:60]!r}; index.sense has a sense key and 3 numbers (offset, sense, count)")
-    lemma, _, rest = fields[0].rpartition("%")
-    if not lemma or rest[:1] not in _POS_OF:
-        raise DataError(f"{where}: sense key {fields[0]!r}; expected one such as bank%1:14:00::")
-    return (lemma, _POS_OF[rest[0]]), int(fields[2]), fields[0]

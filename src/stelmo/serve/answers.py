@@ -74,12 +74,15 @@ def vectors_answer(sentences: Sentences, vectors: Sequence[Array], width: int, k
         return Response(f'{{"sentences": {json.dumps(sentences)}, "vectors": [{shown}]}}', media_type=JSON)
     lengths = {LENGTHS: ",".join(str(len(sentence)) for sentence in sentences)}
     whole = np.concatenate(vectors, axis=-2) if vectors else np.zeros((0, width), np.float32)
-    content = _arrow(sentences, whole) if kind == ARROW else _npy(whole)
-    return Response(content, media_type=kind, headers=lengths)
+    if kind == ARROW:
+        return Response(_arrow(sentences, whole), media_type=kind, headers=lengths)
+    file = io.BytesIO()
+    np.lib.format.write_array(file, np.ascontiguousarray(whole), allow_pickle=False)
+    return Response(file.getvalue(), media_type=kind, headers=lengths)
 
 
 def rows(found: Sequence[Any] | Array) -> str:
-    """A list, or a list of lists, as JSON. It is written in pieces: meanwhile other threads can run."""
+    """A list, or a list of lists, as JSON. It is written in pieces, so that other threads can run in between."""
     if len(found) and isinstance(found[0], list | np.ndarray):
         return f"[{','.join(map(rows, found))}]"
     plain = found.tolist() if isinstance(found, np.ndarray) else found
@@ -93,12 +96,6 @@ def numbers(array: Array) -> str:
     if array.ndim > 1:
         return f"[{', '.join(map(numbers, array))}]"
     return f"[{', '.join(['%.9g'] * len(array))}]" % tuple(array.tolist())
-
-
-def _npy(whole: Array) -> bytes:
-    file = io.BytesIO()
-    np.lib.format.write_array(file, np.ascontiguousarray(whole), allow_pickle=False)
-    return file.getvalue()
 
 
 def _arrow(sentences: Sentences, whole: Array) -> bytes:
@@ -122,14 +119,14 @@ def _arrow(sentences: Sentences, whole: Array) -> bytes:
     return bytes(sink.getvalue())
 
 
-def described(status: int, description: str) -> dict[str, Any]:
+def described(description: str) -> dict[str, Any]:
     """The OpenAPI entry of a problem."""
     schema = {"schema": {"$ref": "#/components/schemas/Problem"}}
     return {"description": description, "content": {MEDIA_TYPE: schema}}
 
 
-# What every route under a limit may answer, for the OpenAPI.
-PROBLEMS: dict[int | str, dict[str, Any]] = {status: described(status, text) for status, text in DESCRIPTIONS.items()}
+# What every route under a limit may answer, for the OpenAPI description.
+PROBLEMS: dict[int | str, dict[str, Any]] = {status: described(text) for status, text in DESCRIPTIONS.items()}
 
 
 def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
@@ -168,6 +165,7 @@ def attach(app: FastAPI, methods: Callable[[str], Sequence[str]]) -> None:
 
 
 def _invalid(request: Request, error: Exception) -> Response:
+    """The first mistake: where · what is wrong (· what was found)."""
     assert isinstance(error, RequestValidationError)
     kind = request.headers.get("content-type", "")
     plain = kind.partition(";")[0].strip().lower()
@@ -179,13 +177,8 @@ def _invalid(request: Request, error: Exception) -> Response:
         return problem(400, "the body is empty; expected JSON")
     if first["type"] == "json_invalid":
         return problem(400, f"the body is not JSON: {first.get('ctx', {}).get('error', first['msg'])}")
-    return problem(422, _sentence(first))
-
-
-def _sentence(error: Any) -> str:
-    """Where · what is wrong (· what was found)."""
-    place = ".".join(f"{part!s:.60}" for part in error["loc"]) or "request"
-    text = str(error["msg"]).removeprefix("Value error, ")
-    found = error.get("input")
-    shown = f" (found {found!r:.60})" if isinstance(found, str | int | float | None) else ""
-    return f"{place}: {text}{shown}"
+    place = ".".join(f"{part!s:.60}" for part in first["loc"]) or "request"
+    text = str(first["msg"]).removeprefix("Value error, ")
+    value = first.get("input")
+    shown = f" (found {value!r:.60})" if isinstance(value, str | int | float | None) else ""
+    return problem(422, f"{place}: {text}{shown}")

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,10 @@ def app(
     for routes in ROUTERS:
         made.include_router(routes)
     made.mount("/site", StaticFiles(directory=SITE))
-    _describe(made, context, token is not None)
+    config, limits = model.config, context.settings
+    made.openapi = cache(  # type: ignore[method-assign]
+        lambda: description(made, limits, config.depth, config.width, secured=token is not None)
+    )
     _guard(made, context, token, origins, hosts, access_log)
     return made
 
@@ -78,18 +82,6 @@ async def _lifespan(made: FastAPI) -> AsyncIterator[None]:
     context.close()
 
 
-def _describe(made: FastAPI, context: Context, secured: bool) -> None:
-    described: dict[str, Any] = {}
-
-    def describe() -> dict[str, Any]:
-        if not described:
-            config = context.model.config
-            described.update(description(made, context.settings, config.depth, config.width, secured))
-        return described
-
-    made.openapi = describe  # type: ignore[method-assign]
-
-
 def _guard(
     made: FastAPI,
     context: Context,
@@ -98,7 +90,7 @@ def _guard(
     hosts: Sequence[str] | None,
     access_log: gate.LogFormat | None,
 ) -> None:
-    """The middleware added last is the outermost."""
+    """Add the middleware; what is added last is the outermost."""
     made.add_middleware(gate.Limits, context.settings, lambda: context.batcher.wait_seconds)
     if token is not None:
         made.add_middleware(gate.Token, token)
@@ -160,12 +152,11 @@ async def metrics(here: Here) -> PlainTextResponse:
     return PlainTextResponse(here.metrics.text(), media_type=METRICS_TYPE)
 
 
-def description(app: Any, settings: ServeSettings, depth: int, width: int, secured: bool) -> Schema:
+def description(app: FastAPI, settings: ServeSettings, depth: int, width: int, secured: bool) -> Schema:
     """FastAPI's description with what depends on this server: limits, layers, and whether a token is required."""
     schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     parts = schema["components"]["schemas"]
-    problem = Problem.model_json_schema()
-    parts["Problem"] = problem
+    parts["Problem"] = Problem.model_json_schema()
     for unused in ("HTTPValidationError", "ValidationError"):
         parts.pop(unused, None)
     for name, part in parts.items():
@@ -174,7 +165,17 @@ def description(app: Any, settings: ServeSettings, depth: int, width: int, secur
                 _bound(name, field, property, settings, depth, width)
     for path, methods in schema["paths"].items():
         for operation in methods.values():
-            _finish(path, operation, settings, secured)
+            for parameter in operation.get("parameters", ()):
+                if parameter["name"] == "limit":
+                    parameter["schema"]["maximum"] = settings.answers
+            found = operation["responses"]
+            # FastAPI adds its own 422 to routes that have none of ours.
+            if found.get("422", {}).get("content", {}).get("application/json"):
+                del found["422"]
+            if secured and path not in gate.Token.OPEN:
+                operation["security"] = [{"token": []}]
+            elif not secured:
+                found.pop("401", None)
     if secured:
         schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     return schema
@@ -217,16 +218,3 @@ def _variants(property: Schema) -> list[Schema]:
     if isinstance(property.get("items"), dict):
         found += _variants(property["items"])
     return found
-
-
-def _finish(path: str, operation: Schema, settings: ServeSettings, secured: bool) -> None:
-    for parameter in operation.get("parameters", ()):
-        if parameter["name"] == "limit":
-            parameter["schema"]["maximum"] = settings.answers
-    answers = operation["responses"]
-    if answers.get("422", {}).get("content", {}).get("application/json"):  # FastAPI's own, of routes without limits
-        del answers["422"]
-    if secured and path not in gate.Token.OPEN:
-        operation["security"] = [{"token": []}]
-    elif not secured:
-        answers.pop("401", None)

@@ -85,11 +85,10 @@ class Mix(Body):
         return self
 
 
-def _mix_or_layer(value: Any) -> str:
-    return "mix" if isinstance(value, dict | Mix) else "layer"
-
-
-MixOrLayer = Annotated[Annotated[Mix, Tag("mix")] | Annotated[LayerName, Tag("layer")], Discriminator(_mix_or_layer)]
+MixOrLayer = Annotated[
+    Annotated[Mix, Tag("mix")] | Annotated[LayerName, Tag("layer")],
+    Discriminator(lambda value: "mix" if isinstance(value, dict | Mix) else "layer"),
+]
 
 
 class Mixed(Body):

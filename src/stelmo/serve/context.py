@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from stelmo.config import choose
 from stelmo.embed.model import Model
 from stelmo.errors import DataError
-from stelmo.explore import contexts, mixing, search, suggestions
+from stelmo.explore import contexts, mixing, search
 from stelmo.explore.contexts import Contexts
 from stelmo.explore.index import Index
 from stelmo.explore.mixing import Mix
@@ -91,7 +91,7 @@ class Context:
     @cached_property
     def suggested(self) -> list[str]:
         """Words of the index to begin with."""
-        return suggestions.suggested(self.uses(), SUGGESTED, self.contexts)
+        return search.suggested(self.uses(), SUGGESTED, self.contexts)
 
     @property
     def depth(self) -> int:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Response
 from starlette.exceptions import HTTPException
 
 from stelmo.errors import DataError
-from stelmo.explore import contexts, search, suggestions
+from stelmo.explore import contexts, search
 from stelmo.explore.contexts import Contexts
 from stelmo.explore.index import Index
 from stelmo.explore.maps import word_map
@@ -62,7 +62,7 @@ async def similar(
 ) -> bodies.WordsAnswer:
     """Words of the index that are spelled like the given one, the most similar first."""
     index = here.uses()
-    return _counted(index, await here.in_thread(suggestions.similar, index, word, SIMILAR))
+    return _counted(index, await here.in_thread(search.spelled_like, index, word, SIMILAR))
 
 
 def _counted(index: Index, found: Iterable[str]) -> bodies.WordsAnswer:

@@ -49,11 +49,14 @@ def _texts(value: Any) -> list[str | list[str]]:
     return texts
 
 
+Texts = Annotated[list[str | list[str]], PlainValidator(_texts), WithJsonSchema(TEXTS_SCHEMA)]
+
+
 class EmbeddingsRequest(Body):
     """The request of OpenAI's embeddings API. Pre-tokenised texts are lists of words, not of token ids."""
 
     model_config = example({"input": ["We sat on the bank of the river.", "Stocks fell."], "model": "english"})
-    input: Annotated[str | list[Any], PlainValidator(_texts), WithJsonSchema(TEXTS_SCHEMA)]
+    input: Texts
     model: Text | None = Field(None, description="the name of this server's model; any other is refused")
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: Count | None = Field(None, description="if given, it must be the width of the model")
@@ -90,7 +93,7 @@ class TextsRequest(Body):
     """The request of text-embeddings-inference's /embed."""
 
     model_config = example({"inputs": ["We sat on the bank of the river.", "Stocks fell."]})
-    inputs: Annotated[str | list[Any], PlainValidator(_texts), WithJsonSchema(TEXTS_SCHEMA)]
+    inputs: Texts
     normalize: bool = Field(True, description="scale each vector to length 1")
     truncate: bool = Field(False, description="cut sentences that are too long instead of refusing them")
     truncation_direction: Literal["left", "right", "Left", "Right"] = "right"
@@ -141,27 +144,25 @@ def _check_width(here: Context, dimensions: int | None) -> None:
         raise DataError(f"dimensions: {dimensions}; the vectors of this model have {width}")
 
 
-async def _vectors(here: Context, texts: str | Sequence[str | list[str]], cut: str | None = None) -> tuple[Array, int]:
-    """(N, D), a vector per text, and the number of tokens in all of them."""
+async def _vectors(here: Context, texts: Sequence[str | list[str]], cut: str | None = None) -> tuple[Array, int]:
+    """(N, D), a vector per text, and the number of tokens in all of them.
+
+    `cut` is the end at which too long sentences are cut, left or right; None refuses them.
+    """
     within("texts", len(texts), here.settings.sentences)
     tokenised = iter(await here.tokenize([text for text in texts if isinstance(text, str)], here.settings.tokens))
     sentences: list[list[str]] = []
     ends = []
+    most = here.settings.sentence_tokens
+    kept = {None: slice(None), "right": slice(most), "left": slice(-most, None)}[cut]
     for number, text in enumerate(texts):
         found = next(tokenised) if isinstance(text, str) else [text]
         if not any(found):
             raise DataError(f"text {number} has no tokens; expected at least one word")
-        sentences += [_cut(tokens, here.settings.sentence_tokens, cut) for tokens in found]
+        sentences += [tokens[kept] for tokens in found]
         ends.append(len(sentences))
     layers = await here.layers(sentences)
     mix = mixing.of_layer("mean", here.depth)
     vectors = [mixed(layers_LTD, mix) for layers_LTD in layers]
     means = [np.concatenate(vectors[start:end]).mean(0) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
     return np.stack(means), sum(map(len, sentences))
-
-
-def _cut(tokens: list[str], most: int, side: str | None) -> list[str]:
-    """At most so many tokens of a sentence; `side` is the end that is cut off, None leaves it as it is."""
-    if side is None or len(tokens) <= most:
-        return tokens
-    return tokens[:most] if side == "right" else tokens[-most:]

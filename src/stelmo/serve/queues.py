@@ -128,16 +128,15 @@ class Batcher:
             if self._wait and not self._closed:
                 self._changed.wait_for(lambda: self._waiting >= self._batch_tokens or self._closed, self._wait)
             batch: list[_Work] = []
-            while self._queue and self._fits(batch):
+            tokens = 0
+            while self._queue:
+                work = self._queue[0]
+                if batch and (batch[0].call or work.call or tokens + work.tokens > self._batch_tokens):
+                    break
                 batch.append(self._queue.popleft())
-                self._waiting -= batch[-1].tokens
+                tokens += work.tokens
+                self._waiting -= work.tokens
             return batch
-
-    def _fits(self, batch: list[_Work]) -> bool:
-        if not batch:
-            return True
-        alone = batch[0].call is not None or self._queue[0].call is not None
-        return not alone and sum(work.tokens for work in batch) + self._queue[0].tokens <= self._batch_tokens
 
 
 def _answer(batch: list[_Work], compute: Compute) -> None:
@@ -197,11 +196,14 @@ class Jobs:
         self._worker = ThreadPoolExecutor(1, "map")
 
     def start(self, work: LongWork) -> str:
-        """Returns an unguessable name. Raises `Full` if all other jobs are unfinished."""
+        """Returns an unguessable name. At the limit, the oldest finished job is forgotten; raises `Full` if none is."""
         job, name = Job(), secrets.token_urlsafe(16)
         with self._lock:
             if len(self._jobs) >= self._limit:
-                self._forget_oldest_finished()
+                finished = next((name for name, job in self._jobs.items() if job.result.done()), None)
+                if finished is None:
+                    raise Full(min(job.remaining_seconds() for job in self._jobs.values()))
+                del self._jobs[finished]
             self._jobs[name] = job
             job.result = self._worker.submit(job.run, work)
         return name
@@ -222,12 +224,6 @@ class Jobs:
         for name in list(self._jobs):
             self.cancel(name)
         self._worker.shutdown()
-
-    def _forget_oldest_finished(self) -> None:
-        done = next((name for name, job in self._jobs.items() if job.result.done()), None)
-        if done is None:
-            raise Full(min(job.remaining_seconds() for job in self._jobs.values()))
-        del self._jobs[done]
 
 
 def error_of(job: Job) -> str | None:

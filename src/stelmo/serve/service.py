@@ -118,8 +118,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        # A full collection of garbage looks at all objects of torch and the service, 0.15 s without any other thread.
-        # They are here to stay, so it need not.
+        # A full garbage collection examines all objects of torch and the service, which blocks every thread for 0.15 s.
+        # These objects live as long as the server, so they are excluded from it.
         gc.collect()
         gc.freeze()
         if self.started:

@@ -1,6 +1,5 @@
 """Routes about text and the model alone: tokenize, embed, similarity, guess, models, tasks. Knows no index."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,7 +21,7 @@ BINARY: dict[int | str, dict[str, Any]] = {
         "headers": {answers.LENGTHS: {"description": "tokens of each sentence", "schema": {"type": "string"}}},
         "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (answers.NPY, answers.ARROW)},
     },
-    406: answers.described(406, "none of the types in Accept is available"),
+    406: answers.described("none of the types in Accept is available"),
 }
 
 
@@ -82,11 +81,11 @@ async def guess(here: Here, body: bodies.GuessRequest) -> bodies.GuessAnswer:
         return lm.guesses(here.model, here.model.softmax, body.tokens, body.position, k)
 
     found = await here.alone(guesses, len(body.tokens))
-    return bodies.GuessAnswer(**{name: _words(best) for name, best in found._asdict().items()})
-
-
-def _words(found: Sequence[lm.Guess | lm.Substitute]) -> list[bodies.Guess]:
-    return [bodies.Guess(word=guess.word, probability=guess.probability) for guess in found]
+    lists = {
+        name: [bodies.Guess(word=one.word, probability=one.probability) for one in best]
+        for name, best in found._asdict().items()
+    }
+    return bodies.GuessAnswer(**lists)
 
 
 @router.get("/models")

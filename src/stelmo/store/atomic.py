@@ -71,7 +71,7 @@ def _reported(path: Path) -> Iterator[None]:
 
 
 def reason(problem: OSError) -> str:
-    """Why the system refused to write, in the user's words."""
+    """Why the operating system could not write, as part of a message."""
     if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return "the disk is full or a size limit was reached"
     return f"cannot be written ({problem.strerror or problem})"
@@ -111,7 +111,7 @@ def _is_alive(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:  # it belongs to another user
-        return True
+        pass
     return True
 
 

@@ -22,7 +22,7 @@ from stelmo.errors import ModelError
 from stelmo.model.bilm import Softmax, State
 from stelmo.store import atomic
 from stelmo.store.saved import Mix, SavedModel, check, describe_encoder, describe_input, filled_bilm, filled_softmax
-from stelmo.text.ids import Alphabet, Vocabulary, read_vocabulary, write_vocabulary
+from stelmo.text.ids import Alphabet, read_vocabulary, write_vocabulary
 
 FORMAT = "stelmo folder"
 VERSION = 1
@@ -57,10 +57,16 @@ def read(folder: Path) -> SavedModel:
     path = folder / "model.safetensors"
     tensors = read_safetensors(path)
     weights = {name: tensor for name, tensor in tensors.items() if not name.startswith(("start.", "mixes."))}
+    bilm = filled_bilm(manifest.model, weights, str(path))
+    vocabulary = None
+    if manifest.vocabulary is not None:
+        vocabulary = read_vocabulary(folder / "vocab.txt")
+        if len(vocabulary) != manifest.vocabulary:
+            raise ModelError(f"{vocabulary.name}: {len(vocabulary)} words; config.json says {manifest.vocabulary}")
     return SavedModel(
-        filled_bilm(manifest.model, weights, str(path)),
+        bilm,
         FORMAT,
-        None if manifest.vocabulary is None else _read_vocabulary(folder / "vocab.txt", manifest.vocabulary),
+        vocabulary,
         read_softmax=partial(_read_softmax, folder, manifest.model) if manifest.softmax else None,
         start=_start(tensors, manifest.model, path),
         mixes=tuple(_mixes(tensors, manifest.model, path)),
@@ -104,13 +110,6 @@ def _read_manifest(path: Path) -> Manifest:
     if "transformers_version" in values:  # AutoModel adds keys of its own to a folder that it saves
         values = {name: value for name, value in values.items() if name in Manifest.model_fields}
     return parse(Manifest, values, str(path), ModelError)
-
-
-def _read_vocabulary(path: Path, expected: int) -> Vocabulary:
-    words = read_vocabulary(path)
-    if len(words) != expected:
-        raise ModelError(f"{words.name}: {len(words)} words; config.json says {expected}")
-    return words
 
 
 def _read_alphabet(path: Path, expected: int) -> Alphabet:

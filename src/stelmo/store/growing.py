@@ -44,7 +44,7 @@ def create(
     """
     files = files or {}
     atomic.refuse_existing(folder, overwrite=True)
-    # What a process leaves that was stopped while it created the folder.
+    # What a process leaves behind if it is stopped while it creates the folder.
     harmless = (LOCK, *files), tuple(f".{name}." for name in (*files, MANIFEST))
     if folder.exists() and not (
         folder.is_dir()

@@ -9,7 +9,7 @@
 `growing.py` explains what an interrupted writer leaves behind.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -57,7 +57,16 @@ class LayerFolder:
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
-        self.index_bytes, records = self._read_index()
+        self.index_bytes, blocks = 0, [np.empty(0, RECORD)]
+        room = growing.size_of(folder / NUMBERS) // manifest.token_bytes
+        for block in BLOCKS.complete_blocks(growing.bytes_of(folder / INDEX)):
+            blocks.append(np.frombuffer(block.body, RECORD))
+            room -= int(blocks[-1]["tokens"].sum())
+            if room < 0:  # not all of the block's tokens are in layers.bin
+                blocks.pop()
+                break
+            self.index_bytes = block.end
+        records = np.concatenate(blocks)
         tokens = records["tokens"]
         self.tokens = int(tokens.sum())
         raw = records["key"].tobytes()
@@ -65,19 +74,6 @@ class LayerFolder:
         places = map(Place, (np.cumsum(tokens) - tokens).tolist(), tokens.tolist())
         self._places = dict(zip(keys, places, strict=True))
         self._numbers = growing.mapped(folder / NUMBERS, (self.tokens, manifest.depth * manifest.width), manifest.dtype)
-
-    def _read_index(self) -> tuple[int, Array]:
-        """Bytes and records of the blocks whose tokens are all in layers.bin."""
-        room = growing.size_of(self.folder / NUMBERS) // self.manifest.token_bytes
-        size, blocks = 0, [np.empty(0, RECORD)]
-        for block in BLOCKS.complete_blocks(growing.bytes_of(self.folder / INDEX)):
-            records = np.frombuffer(block.body, RECORD)
-            room -= int(records["tokens"].sum())
-            if room < 0:
-                break
-            size = block.end
-            blocks.append(records)
-        return size, np.concatenate(blocks)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -98,25 +94,22 @@ def prepare(folder: Path, manifest: Manifest, start: Array) -> None:
     """Create the folder, or check that the existing one has the same model and settings."""
     if not (folder / growing.MANIFEST).is_file():
         growing.create(folder, manifest, "precomputed layers", {START: lambda file: np.save(file, start)})
-    differences = list(_differences(read_manifest(folder), manifest, map_npy(folder / START, WAY_OUT), start))
+    found, start_found = read_manifest(folder), map_npy(folder / START, WAY_OUT)
+    differences = []
+    if found.model != manifest.model:
+        differences.append(f"model (fingerprint {found.model[:8]} there, {manifest.model[:8]} here)")
+    there, here = (one.settings | one.model_dump(include={"depth", "width", "dtype"}) for one in (found, manifest))
+    for name in sorted(there.keys() | here.keys()):
+        if there.get(name) != here.get(name):
+            differences.append(f"{name} ({there.get(name)} there, {here.get(name)} here)")
+    # A warm state computed again may differ in its last bits; a different one differs in the first.
+    if found == manifest and not (start_found.shape == start.shape and np.allclose(start_found, start, 0, 1e-4)):
+        differences.append(f"warm state (its numbers are in {START}; see Model.warm_up)")
     if differences:
         raise OutputError(
             f"{folder} holds layers of another {' and another '.join(differences)}; "
             "choose another folder, or delete this one"
         )
-
-
-def _differences(found: Manifest, asked: Manifest, start_found: Array, start: Array) -> Iterator[str]:
-    """What differs, with both values."""
-    if found.model != asked.model:
-        yield f"model (fingerprint {found.model[:8]} there, {asked.model[:8]} here)"
-    there, here = (one.settings | one.model_dump(include={"depth", "width", "dtype"}) for one in (found, asked))
-    for name in sorted(there.keys() | here.keys()):
-        if there.get(name) != here.get(name):
-            yield f"{name} ({there.get(name)} there, {here.get(name)} here)"
-    # A warm state computed again may differ in its last bits; a different one differs in the first.
-    if found == asked and not (start_found.shape == start.shape and np.allclose(start_found, start, 0, 1e-4)):
-        yield f"warm state (its numbers are in {START}; see Model.warm_up)"
 
 
 def recognises(folder: Path) -> bool:

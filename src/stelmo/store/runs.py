@@ -90,7 +90,7 @@ class Run:
         """Never write into a folder of something else."""
         if not self.path.exists() or self.note.is_file():
             return
-        # What a process leaves that was killed before it wrote the settings.
+        # What a process leaves behind if it is killed before it has written the settings.
         early = re.compile(rf"{re.escape(LOCK)}|checkpoints|warm-start|{SOFTMAX}|\..*\.partial.*")
         if not self.path.is_dir() or any(not early.fullmatch(entry.name) for entry in self.path.iterdir()):
             raise OutputError(f"{self.path}: exists and is not a training run; choose another folder")
@@ -169,10 +169,19 @@ class Log:
         """All readable lines: a killed process may leave an incomplete last one."""
         if not self.path.is_file():
             return []
-        return [entry for line in self.path.read_text().splitlines() if (entry := _entry(line)) is not None]
+        found = []
+        for line in self.path.read_text().splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict) and isinstance(entry.get("step"), int):
+                found.append(entry)
+        return found
 
     def cut(self, step: int, repeated: str | None = None) -> None:
-        """Delete what came after that step: it will be computed again; so will the step's entry with this field."""
+        """Delete the entries after that step, and those of the step that have the field `repeated`: they are computed
+        again."""
         kept = [
             entry
             for entry in self.entries()
@@ -180,14 +189,6 @@ class Log:
         ]
         with atomic.new_file(self.path, overwrite=True) as draft:
             draft.write_text("".join(json.dumps(entry) + "\n" for entry in kept))
-
-
-def _entry(line: str) -> dict[str, Any] | None:
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return None
-    return entry if isinstance(entry, dict) and isinstance(entry.get("step"), int) else None
 
 
 # The settings of a run

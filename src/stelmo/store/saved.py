@@ -88,7 +88,11 @@ class SavedModel:
                 words = self._vocabulary_of(reads.word_table.rows)
                 refuse_flaws(words.words, WORD_MARKERS, words.name)
             if reads.convolution is not None:
-                self._refuse_alphabet(reads.convolution.rows)
+                alphabet, rows = self.alphabet, reads.convolution.rows
+                if alphabet is None:
+                    raise ModelError("a model that reads code points needs its alphabet; none was found beside it")
+                if len(alphabet) != rows:
+                    raise ModelError(f"{alphabet.name}: {len(alphabet)} symbols, but the model's table has {rows} rows")
 
     def _vocabulary_of(self, rows: int) -> Vocabulary:
         """The vocabulary, which must exist and fit the table."""
@@ -99,14 +103,6 @@ class SavedModel:
                 f"{self.vocabulary.name}: {len(self.vocabulary)} words, but the model's table has {rows} rows"
             )
         return self.vocabulary
-
-    def _refuse_alphabet(self, rows: int) -> None:
-        if self.alphabet is None:
-            raise ModelError("a model that reads code points needs its alphabet; none was found beside it")
-        if len(self.alphabet) != rows:
-            raise ModelError(
-                f"{self.alphabet.name}: {len(self.alphabet)} symbols, but the model's table has {rows} rows"
-            )
 
 
 def _softmax_in(read: Callable[[], Softmax], dtype: torch.dtype) -> Softmax:
@@ -173,10 +169,11 @@ def in_one_precision(tensors: Mapping[str, Tensor], where: str) -> dict[str, Ten
 
 def filled_softmax(weight: Tensor, bias: Tensor, config: ModelConfig, where: str) -> Softmax:
     """The softmax (V, P) and its bias (V,), for as many words V as the file has."""
-    check(weight, (len(weight), config.projection), f"{where}: softmax weight")
-    check(bias, (len(weight),), f"{where}: softmax bias")
+    words = weight.shape[0] if weight.ndim else 0
+    check(weight, (words, config.projection), f"{where}: softmax weight")
+    check(bias, (words,), f"{where}: softmax bias")
     with torch.device("meta"):
-        softmax = Softmax(*weight.shape)
+        softmax = Softmax(words, config.projection)
     softmax.load_state_dict(in_one_precision({"weight": weight, "bias": bias}, where), assign=True)
     return softmax.requires_grad_(False)
 
@@ -209,7 +206,8 @@ def _filters(reads: Convolution) -> str:
     first = isinstance(reads, CharInput) and reads.projection == "after_convolution"
     normed = isinstance(reads, CharInput) and reads.layer_norm is not None
     more = (", projection before them" if first else "") + ("; layer norm" if normed else "")
-    return f"filters {filters}; {reads.activation}; {reads.highways} highways{more}"
+    highways = f"{reads.highways} highway{'s' * (reads.highways != 1)}"
+    return f"filters {filters}; {reads.activation}; {highways}{more}"
 
 
 def describe_encoder(encoder: EncoderConfig) -> tuple[str, str]:

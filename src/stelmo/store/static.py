@@ -5,12 +5,12 @@ word2vec text (.vec)    the same after a line "V D"; fastText's .vec files have 
 word2vec binary (.bin)  a line "V D", then for each word: its bytes, a space, D float32, little-endian
 array (only read)       FOLDER/words.txt, one word per line, and one .npy of (V, D); give the folder or the .npy
 
-The first three are also written: numbers as float32, with enough digits to be read back bit by bit.
+The first three are also written: numbers as float32, with enough digits to read back exactly the same ones.
 """
 
 import gzip
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -64,7 +64,10 @@ def read(path: str | Path, only: Only = None) -> StaticVectors:
     path = Path(path)
     wanted = None if only is None else only | {word.lower() for word in only}
     if path.is_dir():
-        return _array(_npy_in(path), wanted)
+        files = sorted(path.glob("*.npy"))
+        if len(files) != 1 or not (path / WORDS).is_file():
+            raise DataError(f"{path}: {len(files)} .npy files, expected one with {WORDS} beside it; or name a file")
+        return _array(files[0], wanted)
     if path.suffix == ".npy":
         return _array(path, wanted)
     size = _binary_size(path)
@@ -194,29 +197,27 @@ def _binary(path: Path, size: _Size, wanted: Only) -> StaticVectors:
         raise DataError(f"{path}: {size.words} words of width {size.width}; expected vectors")
     with _opened(path) as file:
         file.readline()
-        for raw, numbers in _binary_rows(file, size, path):
-            where = f"{path}, word {rows.count + 1}"
-            word = _decoded(raw, where)
+        for count in range(size.words + 1):
+            try:
+                raw, numbers = _binary_word(file), file.read(4 * size.width)
+            except DAMAGED as error:
+                raise DataError(f"{path}: damaged after word {count} ({error}); copy the file again") from error
+            if count == size.words:
+                if raw:
+                    raise DataError(f"{path}: more words than its first line says ({size.words}); copy it again")
+                break
+            if len(raw) > LONGEST_WORD:
+                raise DataError(f"{path}: no word after word {count}; the width cannot be {size.width}")
+            if not raw or len(numbers) < 4 * size.width:
+                raise DataError(f"{path}: {count} words; its first line says {size.words}; copy the file again")
+            where = f"{path}, word {count + 1}"
+            try:
+                word = raw.decode()
+            except UnicodeDecodeError as error:
+                raise DataError(f"{where}: {raw[:40]!r} is not UTF-8; expected a word") from error
             if rows.wants(word, where):
                 rows.add(word, np.frombuffer(numbers, "<f4").astype(np.float32).tobytes())
     return rows.vectors(size.width)
-
-
-def _binary_rows(file: BinaryIO, size: _Size, path: Path) -> Iterator[tuple[bytes, bytes]]:
-    for count in range(size.words + 1):
-        try:
-            word, numbers = _binary_word(file), file.read(4 * size.width)
-        except DAMAGED as error:
-            raise DataError(f"{path}: damaged after word {count} ({error}); copy the file again") from error
-        if count == size.words:
-            if word:
-                raise DataError(f"{path}: more words than its first line says ({size.words}); copy it again")
-            return
-        if len(word) > LONGEST_WORD:
-            raise DataError(f"{path}: no word after word {count}; the width cannot be {size.width}")
-        if not word or len(numbers) < 4 * size.width:
-            raise DataError(f"{path}: {count} words; its first line says {size.words}; copy the file again")
-        yield word, numbers
 
 
 def _binary_word(file: BinaryIO) -> bytes:
@@ -227,26 +228,18 @@ def _binary_word(file: BinaryIO) -> bytes:
     return bytes(word.lstrip(b"\n"))
 
 
-def _decoded(raw: bytes, where: str) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{where}: {raw[:40]!r} is not UTF-8; expected a word") from error
-
-
 # Arrays
-
-
-def _npy_in(folder: Path) -> Path:
-    found = sorted(folder.glob("*.npy"))
-    if len(found) != 1 or not (folder / WORDS).is_file():
-        raise DataError(f"{folder}: {len(found)} .npy files, expected one with {WORDS} beside it; or name a file")
-    return found[0]
 
 
 def _array(path: Path, wanted: Only) -> StaticVectors:
     """Memory-mapped: rows of a float32 array are read from disk when they are used."""
-    stored_VD = _mapped(path)
+    try:
+        stored_VD: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except DAMAGE as error:
+        reason = " ".join(str(error).split())[:100]
+        raise DataError(f"{path}: not a .npy array ({reason}); expected one of floats") from error
+    if stored_VD.ndim != 2 or not stored_VD.size or stored_VD.dtype.kind != "f":
+        raise DataError(f"{path}: an array {stored_VD.shape} of {stored_VD.dtype}; expected floats of (words, width)")
     rows = _Rows(wanted)
     names = path.with_name(WORDS)
     with LineReader(names) as reader:
@@ -257,17 +250,6 @@ def _array(path: Path, wanted: Only) -> StaticVectors:
     found = StaticVectors([word for _, word in kept], chosen_VD.astype(np.float32, copy=False))
     _refuse_infinite(found, str(path))
     return found
-
-
-def _mapped(path: Path) -> NDArray[Any]:
-    try:
-        stored: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except DAMAGE as error:
-        reason = " ".join(str(error).split())[:100]
-        raise DataError(f"{path}: not a .npy array ({reason}); expected one of floats") from error
-    if stored.ndim != 2 or not stored.size or stored.dtype.kind != "f":
-        raise DataError(f"{path}: an array {stored.shape} of {stored.dtype}; expected floats of (words, width)")
-    return stored
 
 
 # Writing

@@ -125,7 +125,10 @@ class UseFolder:
         owners, positions, deleted = self._read_journal()
         self.sentence_N: Numbers = np.array(owners, np.int64)
         self.position_N: Numbers = np.array(positions, np.int64)
-        self._refuse_impossible(deleted)
+        lengths_N = np.array([len(tokens) for tokens in self.sentences], np.int64)[self.sentence_N]
+        inside = (self.position_N >= 0).all() and (self.position_N < lengths_N).all()
+        if not (inside and all(0 <= use < len(lengths_N) for use in deleted)):  # complete, but not written by us
+            raise DataError(f"{folder / JOURNAL}: positions or uses that do not exist; {WAY_OUT}")
         self.there_N = np.ones(len(owners), bool)
         self.there_N[deleted] = False
         self.rows_NB = growing.mapped(folder / VECTORS, (len(owners), self.manifest.use_bytes), np.uint8)
@@ -158,13 +161,6 @@ class UseFolder:
                     self.sentences.append(sentence.tokens)
             self.journal_bytes = block.end
         return owners, positions, deleted
-
-    def _refuse_impossible(self, deleted: Sequence[int]) -> None:
-        """A journal that is complete and still impossible was not written by us."""
-        lengths_N = np.array([len(tokens) for tokens in self.sentences], np.int64)[self.sentence_N]
-        inside = (self.position_N >= 0).all() and (self.position_N < lengths_N).all()
-        if not (inside and all(0 <= use < len(lengths_N) for use in deleted)):
-            raise DataError(f"{self.folder / JOURNAL}: positions or uses that do not exist; {WAY_OUT}")
 
 
 def exists(folder: Path) -> bool:

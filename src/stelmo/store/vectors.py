@@ -101,7 +101,9 @@ class NpzWriter(VectorWriter):
 
     def add(self, number: int, sentence: Sentence, vectors: Array) -> None:
         if sentence.tokens or self._empty is None:
-            content = _npy(vectors)
+            file = io.BytesIO()
+            np.lib.format.write_array(file, np.ascontiguousarray(vectors), allow_pickle=False)
+            content = file.getvalue()
             self._empty = self._empty if sentence.tokens else content
         else:
             content = self._empty
@@ -109,12 +111,6 @@ class NpzWriter(VectorWriter):
 
     def close(self) -> None:
         self._file.close()
-
-
-def _npy(array: Array) -> bytes:
-    file = io.BytesIO()
-    np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
-    return file.getvalue()
 
 
 class JsonlWriter(VectorWriter):
@@ -177,24 +173,19 @@ class ParquetWriter(VectorWriter):
         if not self._rows:
             return
         numbers, sentences, vectors = zip(*self._rows, strict=True)
+        # Arrow stores only UTF-8; a lone surrogate becomes a question mark.
+        tokens = [[token.encode("utf-8", "replace").decode() for token in sentence.tokens] for sentence in sentences]
+        if self.shape.tokens and self.shape.layers is not None:  # the layers of a token side by side
+            vectors = tuple(vector.swapaxes(0, 1) for vector in vectors)
         columns = [
             pa.array(numbers, pa.int64()),
             pa.array([sentence.source for sentence in sentences], pa.string()),
             pa.array([sentence.line for sentence in sentences], pa.int64()),
-            pa.array([[_storable(t) for t in sentence.tokens] for sentence in sentences], pa.list_(pa.string())),
-            vector_lists(self._schema.field(-1).type, [self._by_token(vector) for vector in vectors]),
+            pa.array(tokens, pa.list_(pa.string())),
+            vector_lists(self._schema.field(-1).type, vectors),
         ]
         self._file.write_table(pa.table(columns, schema=self._schema))
         self._rows = []
-
-    def _by_token(self, vectors: Array) -> Array:
-        """The layers of a token side by side."""
-        return vectors.swapaxes(0, 1) if self.shape.tokens and self.shape.layers is not None else vectors
-
-
-def _storable(token: str) -> str:
-    """Arrow stores only UTF-8; a lone surrogate becomes the replacement character."""
-    return token.encode("utf-8", "replace").decode() if not token.isascii() else token
 
 
 WRITERS: dict[str, type[VectorWriter]] = {

@@ -31,13 +31,12 @@ from stelmo.errors import DataError, ModelError
 from stelmo.jobs.precompute import precompute
 from stelmo.store import atomic
 from stelmo.store.runs import LearnedMix, Run, write_mixes
-from stelmo.tasks import network, reading, significance
+from stelmo.tasks import network, reading
 from stelmo.tasks.inputs import StaticTable, static_table
 from stelmo.tasks.loop import LayersReport, RunState, TaskProgress, Training, predict, sample, train
 from stelmo.tasks.network import AssembledNetwork, BilmSource, TaskConfig
 from stelmo.tasks.reading import Skipped
-from stelmo.tasks.significance import Floats, Gain
-from stelmo.tasks.task import AnyTask, Splits, Tokens
+from stelmo.tasks.task import AnyTask, Floats, Gain, Splits, Tokens, bootstrap_gain
 
 NOTE = "task.json"
 RESULT, RESULTS = "result.json", "results.json"
@@ -56,7 +55,7 @@ class Materials(NamedTuple):
 
 
 class Results(Settings):
-    """Of all seeds; the scores of a split are in the order of the seeds."""
+    """The results of all seeds; the scores of a split are in the order of the seeds."""
 
     task: str
     metric: str
@@ -248,7 +247,17 @@ def write_result(built: AssembledNetwork, data: Splits[Any], state: RunState, ru
 def gather(task: AnyTask, to: Path, seeds: Sequence[int], examples: dict[str, int]) -> Results:
     """The results of finished seeds → results.json."""
     found = [json.loads((to / f"seed-{seed}" / RESULT).read_text()) for seed in seeds]
-    metric = task.metric
+    metric, mean = task.metric, statistics.fmean
+    figures: dict[str, dict[str, float]] = {}
+    for split in ("dev", "test"):
+        if split in found[0]:
+            scores = [one[split] for one in found]
+            names = [name for name in scores[0] if all(name in one for one in scores)]  # one may lack a rare label
+            figures[split] = {name: mean(one[name] for one in scores) for name in names}
+    mixes: dict[str, dict[str, Any]] = {}
+    for outputs in zip(*(one["mixes"] for one in found), strict=True):
+        weights = [mean(shares) for shares in zip(*(output["weights"] for output in outputs), strict=True)]
+        mixes[outputs[0]["placement"]] = {"weights": weights, "gamma": mean(output["gamma"] for output in outputs)}
     results = Results(
         task=task.name,
         metric=metric,
@@ -257,31 +266,14 @@ def gather(task: AnyTask, to: Path, seeds: Sequence[int], examples: dict[str, in
         test=tuple(one["test"][metric] for one in found if "test" in one),
         epochs=tuple(one["epochs"] for one in found),
         examples=examples,
-        figures={split: _mean([one[split] for one in found]) for split in ("dev", "test") if split in found[0]},
-        mixes=_mean_mixes([one["mixes"] for one in found]),
+        figures=figures,
+        mixes=mixes,
     )
-    if results.mixes:
-        outputs = [LearnedMix(placement=place, **mix) for place, mix in results.mixes.items()]
-        write_mixes(to, task.name, outputs)
+    if mixes:
+        write_mixes(to, task.name, [LearnedMix(placement=place, **mix) for place, mix in mixes.items()])
     with atomic.new_file(to / RESULTS, overwrite=True) as draft:
         draft.write_text(results.model_dump_json(indent=1) + "\n")
     return results
-
-
-def _mean(scores: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Of the scores that every seed has: a rare label may be missing from one."""
-    names = [name for name in scores[0] if all(name in one for one in scores)]
-    return {name: statistics.fmean(one[name] for one in scores) for name in names}
-
-
-def _mean_mixes(runs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
-    return {
-        outputs[0]["placement"]: {
-            "weights": [statistics.fmean(shares) for shares in zip(*(o["weights"] for o in outputs), strict=True)],
-            "gamma": statistics.fmean(output["gamma"] for output in outputs),
-        }
-        for outputs in zip(*runs, strict=True)
-    }
 
 
 def read_results(folder: Path) -> Results:
@@ -295,19 +287,19 @@ def read_results(folder: Path) -> Results:
 
 
 def gain(task: AnyTask, before: Path, after: Path) -> Gain | None:
-    """Between two finished runs on the same examples; None if they cannot be compared.
+    """The gain between two finished runs on the same examples; None if they cannot be compared.
 
     Runs of earlier versions have no counts; a run with other settings may have other examples.
     """
     split = "test" if read_results(after).test else "dev"
     try:
-        return significance.gain(_counts(before, split), _counts(after, split), task.of_counts)
+        return bootstrap_gain(_counts(before, split), _counts(after, split), task.of_counts)
     except (OSError, ValueError, KeyError):
         return None
 
 
 def _counts(run: Path, split: str) -> list[Floats]:
-    """Of each seed."""
+    """The counts of each seed."""
     found = []
     for seed in read_results(run).seeds:
         with np.load(run / f"seed-{seed}" / COUNTS) as counts:

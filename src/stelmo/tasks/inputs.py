@@ -48,18 +48,15 @@ class StaticTable(nn.Module):
     def forward(self, sentences: Sequence[Sequence[str]]) -> Tensor:
         """(B, T, D)"""
         longest = max(map(len, sentences))
-        rows_BT = torch.tensor(
-            [[self._row(word) for word in sentence] + [_PADDING] * (longest - len(sentence)) for sentence in sentences],
-            device=self.unknown_D.device,
-        )[:, :, None]
-        found_BTD = nn.functional.embedding(rows_BT[:, :, 0].clamp(min=0), self.vectors_VD)
-        found_BTD = torch.where(rows_BT == _UNKNOWN, self.unknown_D, found_BTD)
-        return torch.where(rows_BT == _PADDING, 0.0, found_BTD)
-
-    def _row(self, word: str) -> int:
-        """As written, else in lower case: common vector files are made from lower-cased text."""
-        row = self._rows.get(word)
-        return self._rows.get(word.lower(), _UNKNOWN) if row is None else row
+        rows = []
+        for sentence in sentences:
+            # A word as written, else in lower case: common vector files are made from lower-cased text.
+            found = [self._rows.get(word, self._rows.get(word.lower(), _UNKNOWN)) for word in sentence]
+            rows.append(found + [_PADDING] * (longest - len(sentence)))
+        rows_BT = torch.tensor(rows, device=self.unknown_D.device)
+        found_BTD = nn.functional.embedding(rows_BT.clamp(min=0), self.vectors_VD)
+        found_BTD = torch.where(rows_BT[:, :, None] == _UNKNOWN, self.unknown_D, found_BTD)
+        return torch.where(rows_BT[:, :, None] == _PADDING, 0.0, found_BTD)
 
 
 class WordReader(nn.Module):

@@ -66,7 +66,10 @@ class Trilinear(nn.Module):
 
 
 class CharCnn(nn.Module):
-    """The characters of a word → its strongest windows. A character that is not in the training data is unknown."""
+    """The characters of a word → the largest output of each filter.
+
+    A character that is not in the training data is unknown.
+    """
 
     PADDING, UNKNOWN = 0, 1
 

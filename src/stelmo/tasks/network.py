@@ -216,7 +216,13 @@ def save(built: AssembledNetwork, folder: Path) -> None:
 
 def read(folder: Path, bilm: str | None = None, open_model: Callable[[str | None], Model] = load) -> AssembledNetwork:
     """A network ready to predict. `bilm` is the path of the biLM if it is no longer where it was."""
-    note = _read_note(folder / NOTE)
+    path = folder / NOTE
+    try:
+        note = json.loads(path.read_bytes())
+    except (OSError, ValueError) as problem:
+        raise ModelError(f"{path}: no trained task there ({problem}); pass a run folder of `stelmo task`") from None
+    if not isinstance(note, dict) or note.get("stelmo") != VERSION:
+        raise ModelError(f"{path}: not a task model of this version of stelmo; train it again")
     config = from_json(note["plan"])
     source = None if note["bilm"] is None else BilmSource(**note["bilm"])
     static = None
@@ -231,16 +237,6 @@ def read(folder: Path, bilm: str | None = None, open_model: Callable[[str | None
 
 def read_weights(built: AssembledNetwork, folder: Path) -> None:
     loop.load_weights(built.net, read_safetensors(folder / WEIGHTS))
-
-
-def _read_note(path: Path) -> dict[str, Any]:
-    try:
-        note = json.loads(path.read_bytes())
-    except (OSError, ValueError) as problem:
-        raise ModelError(f"{path}: no trained task there ({problem}); pass a run folder of `stelmo task`") from None
-    if not isinstance(note, dict) or note.get("stelmo") != VERSION:
-        raise ModelError(f"{path}: not a task model of this version of stelmo; train it again")
-    return note
 
 
 def _open_bilm(

@@ -76,21 +76,19 @@ def find(folder: Path, names: Mapping[str, Sequence[str]], needed: Sequence[str]
     """The file of each split, by the first pattern that matches. A split that is not `needed` may be missing."""
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder; expected one with {' or '.join(names['train'])}")
-    found = {split: _first_match(folder, patterns) for split, patterns in names.items()}
+    found: dict[str, Path] = {}
+    for split, patterns in names.items():
+        for pattern in patterns:
+            paths = sorted({path for suffix in _COMPRESSED for path in folder.glob(pattern + suffix)})
+            if len(paths) > 1:
+                raise DataError(f"{folder}: {paths[0].name} and {paths[1].name} both match {pattern}; keep only one")
+            if paths:
+                found[split] = paths[0]
+                break
     for split in needed:
-        if found[split] is None:
+        if split not in found:
             raise DataError(f"{folder}: there is no {split} file; looked for {' or '.join(names[split])}")
-    return {split: path for split, path in found.items() if path is not None}
-
-
-def _first_match(folder: Path, patterns: Sequence[str]) -> Path | None:
-    for pattern in patterns:
-        paths = sorted({path for suffix in _COMPRESSED for path in folder.glob(pattern + suffix)})
-        if len(paths) > 1:
-            raise DataError(f"{folder}: {paths[0].name} and {paths[1].name} both match {pattern}; keep only one")
-        if paths:
-            return paths[0]
-    return None
+    return found
 
 
 def files(path: Path, pattern: str) -> list[Path]:

@@ -54,8 +54,8 @@ class _Cell(NamedTuple):
     """G columns of the gates, of which the first are products of the input; S of them are products of the state."""
 
     forward: Callable[..., list[Tensor]]  # gates, h to be filled, state, sizes, dropout → what `backward` needs
-    backward: Callable[..., None]  # gates, h, the former, state, packing, dropout, dh: of the output, then of h
-    first: int  # of the state's columns, in multiples of H
+    backward: Callable[..., None]  # gates, h, what `forward` returned, state, packing, dropout, the gradient of h
+    first: int  # the first of the state's columns, in multiples of H
 
 
 def _earlier(steps: Sequence[Tensor]) -> list[Tensor | None]:
@@ -312,22 +312,19 @@ class BiRnn(nn.Module):
 
         Packed sequences would give the same result, but their gradient is slower the longer they are.
         """
-        x_TBD, rows_N = x_BTD.transpose(0, 1), _reversed_rows(mask_BT)
+        B, T = mask_BT.shape
+        position_T1 = torch.arange(T, device=mask_BT.device)[:, None]
+        position_TB = torch.where(mask_BT.t(), mask_BT.sum(1) - 1 - position_T1, position_T1)
+        rows_N = (position_TB * B + torch.arange(B, device=mask_BT.device)).flatten()  # of the reversed sentences
+        x_TBD = x_BTD.transpose(0, 1)
         ahead_TBH, _ = self.ahead(x_TBD)
         back_TBH, _ = self.back(_permuted(x_TBD, rows_N))
         h_TBH = torch.cat([ahead_TBH, _permuted(back_TBH, rows_N)], -1)
         return (h_TBH * mask_BT.t()[:, :, None]).transpose(0, 1)
 
 
-def _reversed_rows(mask_BT: Tensor) -> Tensor:
-    """(T · B,): where each token of the reversed sentences comes from, as a row of (T, B); padding keeps its place."""
-    B, T = mask_BT.shape
-    position_T1 = torch.arange(T, device=mask_BT.device)[:, None]
-    position_TB = torch.where(mask_BT.t(), mask_BT.sum(1) - 1 - position_T1, position_T1)
-    return (position_TB * B + torch.arange(B, device=mask_BT.device)).flatten()
-
-
 def _permuted(x_TBD: Tensor, rows_N: Tensor) -> Tensor:
+    """The rows of (T · B, D) in another order."""
     return x_TBD.flatten(0, 1).index_select(0, rows_N).view_as(x_TBD)
 
 

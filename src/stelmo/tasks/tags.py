@@ -184,16 +184,12 @@ def viterbi(
         real_B1 = mask_BT[:, t, None]
         pointers.append(torch.where(real_B1, from_BY, stay_BY))
         best_BY = torch.where(real_B1, reached_BY + scores_BTY[:, t], best_BY)
-    return _traced((best_BY + end_Y).argmax(1), pointers, lengths(mask_BT))
-
-
-def _traced(last_B: Tensor, pointers: Sequence[Tensor], lengths_B: Tensor) -> list[list[int]]:
-    """Follow the pointers back from the last tags. Padding points to itself, so a short sentence keeps its last tag."""
-    path = [last_B]
+    # Follow the pointers back from the last tags. Padding points to itself, so a short sentence keeps its last tag.
+    path = [(best_BY + end_Y).argmax(1)]
     for from_BY in reversed(pointers):
         path.append(from_BY.gather(1, path[-1][:, None])[:, 0])
     paths_BT = torch.stack(path[::-1], 1)
-    return [tags[:length] for tags, length in zip(paths_BT.tolist(), lengths_B.tolist(), strict=True)]
+    return [tags[:length] for tags, length in zip(paths_BT.tolist(), lengths(mask_BT).tolist(), strict=True)]
 
 
 class Crf(nn.Module):

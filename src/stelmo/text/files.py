@@ -59,7 +59,17 @@ class LineReader:
     def __iter__(self) -> Iterator[tuple[int, str]]:
         for raw in self._lines(self._decompressed()):
             self._number += 1
-            yield self._number, self._decode(raw)
+            try:
+                line = raw.decode()
+            except UnicodeDecodeError as error:
+                problem = (
+                    f"byte 0x{raw[error.start]:02x} in column {error.start + 1} is not UTF-8; "
+                    f"convert the file, for instance with `iconv -f ISO-8859-1 -t UTF-8`"
+                )
+                if self._number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                    problem = "the file is in UTF-16, expected UTF-8; convert it with `iconv -f UTF-16 -t UTF-8`"
+                raise DataError(f"{self.name}:{self._number}: {problem}") from error
+            yield self._number, line.removeprefix("\ufeff") if self._number == 1 else line
 
     def _lines(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
         """The lines without their endings, \\n or \\r\\n."""
@@ -104,27 +114,16 @@ class LineReader:
             yield from blocks
             return
         try:
-            yield from _decompress(_slices(first, blocks), codec)
+            # Small pieces, because 4 KiB can decompress to 128 MiB, but 256 bytes to no more than 8 MiB.
+            pieces = (
+                block[start : start + 256] for block in chain([first], blocks) for start in range(0, len(block), 256)
+            )
+            yield from _decompress(pieces, codec)
         except (EOFError, codec.error) as error:
             raise DataError(
                 f"{self.name}: the {codec.name} data are incomplete or damaged after line {self._number} ({error}); "
                 f"copy the file again"
             ) from error
-
-    def _decode(self, raw: bytes) -> str:
-        try:
-            line = raw.decode()
-        except UnicodeDecodeError as error:
-            raise DataError(f"{self.name}:{self._number}: {self._undecodable(raw, error.start)}") from error
-        return line.removeprefix("\ufeff") if self._number == 1 else line
-
-    def _undecodable(self, raw: bytes, start: int) -> str:
-        if self._number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-            return "the file is in UTF-16, expected UTF-8; convert it with `iconv -f UTF-16 -t UTF-8`"
-        return (
-            f"byte 0x{raw[start]:02x} in column {start + 1} is not UTF-8; "
-            f"convert the file, for instance with `iconv -f ISO-8859-1 -t UTF-8`"
-        )
 
 
 _WINDOW = 1 << 31  # the largest, needed by `zstd --long=31`
@@ -151,34 +150,20 @@ def _codec(first: bytes) -> _Codec | None:
     return None
 
 
-def _slices(first: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Small pieces, because 4 KiB can decompress to 128 MiB, but 256 bytes to no more than 8 MiB."""
-    for block in chain([first], blocks):
-        for start in range(0, len(block), 256):
-            yield block[start : start + 256]
-
-
-def _decompress(blocks: Iterator[bytes], codec: _Codec) -> Iterator[bytes]:
+def _decompress(pieces: Iterator[bytes], codec: _Codec) -> Iterator[bytes]:
     """All members of a compressed file. Stricter than the file objects of these libraries, which accept a truncated
     zstd frame and a damaged second xz stream as the end of the file."""
-    rest = next(blocks, b"")
+    rest = next(pieces, b"")
     while rest:
         member = codec.decompressor()
         while not member.eof:
             if not rest:
                 raise EOFError("the end is missing")
             yield member.decompress(rest)
-            rest = member.unused_data if member.eof else next(blocks, b"")
-        rest = _next_member(rest, blocks)
-
-
-def _next_member(rest: bytes, blocks: Iterator[bytes]) -> bytes:
-    """What follows a member, after the zeros that some writers add as padding."""
-    while not (stripped := rest.lstrip(b"\x00")):
-        rest = next(blocks, b"")
-        if not rest:
-            return b""
-    return stripped
+            rest = member.unused_data if member.eof else next(pieces, b"")
+        rest = rest.lstrip(b"\x00")  # some writers pad a member with zeros
+        while not rest and (piece := next(pieces, b"")):
+            rest = piece.lstrip(b"\x00")
 
 
 def _size(file: BinaryIO) -> int | None:

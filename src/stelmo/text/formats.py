@@ -77,26 +77,18 @@ def read(
     source = display(name)
     match format:
         case "text":
-            return _text(reader, source, tokenizer)
+            return (Sentence(tokens, source, number) for number, line in reader for tokens in tokenizer(line))
         case "tokens":
-            return _tokens(reader, source)
+            return (Sentence(line.split(), source, number) for number, line in reader)
         case "conllu":
-            return _conllu(reader, source, [(asked, _conllu_column(asked)) for asked in keep])
+            for asked in keep:
+                if asked not in _CONLLU:
+                    raise ConfigError(f"column {asked!r}: CoNLL-U has {', '.join(_CONLLU[2:])}")
+            return _conllu(reader, source, keep)
         case "columns":
             return _columns(reader, source, column, [_named_column(asked) for asked in keep])
         case _:
             return _jsonl(reader, source, tokenizer, keep)
-
-
-def _text(reader: LineReader, source: str, tokenizer: Tokenizer) -> Iterator[Sentence]:
-    for number, line in reader:
-        for tokens in tokenizer(line):
-            yield Sentence(tokens, source, number)
-
-
-def _tokens(reader: LineReader, source: str) -> Iterator[Sentence]:
-    for number, line in reader:
-        yield Sentence(line.split(), source, number)
 
 
 # CoNLL-U and columns: rows, with blank lines between the sentences
@@ -115,26 +107,20 @@ def _blocks(reader: LineReader) -> Iterator[list[_Row]]:
         yield rows
 
 
-def _conllu(reader: LineReader, source: str, keep: Sequence[tuple[str, int]]) -> Iterator[Sentence]:
-    for block in _blocks(reader):
-        rows = [row for row in block if not row[1].startswith("#")]
-        if words := _syntactic_words(rows, source):
-            kept = tuple((name, [fields[place] for fields in words]) for name, place in keep)
-            yield Sentence([fields[1] for fields in words], source, rows[0][0], kept)
-
-
-def _conllu_column(name: str) -> int:
-    if name not in _CONLLU:
-        raise ConfigError(f"column {name!r}: CoNLL-U has {', '.join(_CONLLU[2:])}")
-    return _CONLLU.index(name)
-
-
 _CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _NOT_A_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # a multiword token, an empty node
 
 
+def _conllu(reader: LineReader, source: str, keep: Sequence[str]) -> Iterator[Sentence]:
+    for block in _blocks(reader):
+        rows = [row for row in block if not row[1].startswith("#")]
+        if words := _syntactic_words(rows, source):
+            kept = tuple((name, [fields[_CONLLU.index(name)] for fields in words]) for name in keep)
+            yield Sentence([fields[1] for fields in words], source, rows[0][0], kept)
+
+
 def _syntactic_words(rows: list[_Row], source: str) -> list[list[str]]:
-    """The ten fields of each."""
+    """The ten fields of each word, without multiword tokens and empty nodes."""
     words: list[list[str]] = []
     for number, line in rows:
         where = f"{source}:{number}"
@@ -199,24 +185,29 @@ def _jsonl(reader: LineReader, source: str, tokenizer: Tokenizer, keep: Sequence
     for number, line in reader:
         if line.strip():
             where = f"{source}:{number}"
-            for tokens in _json_sentences(line, where, tokenizer):
-                kept = tuple((key, _json_column(line, key, len(tokens), where)) for key in keep)
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:  # ValueError also for a number of many thousand digits
+                raise DataError(f"{where}: not a JSON value ({error}); expected one on each line") from error
+            for tokens in _json_sentences(value, where, tokenizer):
+                kept = tuple((key, _json_column(value, key, len(tokens), where)) for key in keep)
                 yield Sentence(tokens, source, number, kept)
 
 
-def _json_column(line: str, key: str, count: int, where: str) -> list[str]:
+def _json_column(values: Any, key: str, count: int, where: str) -> list[str]:
     """The value of a key for each token: a list as long as the tokens, or one string for all of them."""
-    values = _json(line, where)
     value = values.get(key) if isinstance(values, dict) else None
     if isinstance(value, str):
         return [value] * count
     if isinstance(value, list) and len(value) == count and "tokens" in values:
         return _strings(value, where)
-    raise DataError(f"{where}: no column {key!r} for {count} tokens; expected a string, or a list of a string for each")
+    raise DataError(
+        f"{where}: no column {key!r} for {count} tokens; expected a string, or a list with a string for each"
+    )
 
 
-def _json_sentences(line: str, where: str, tokenizer: Tokenizer) -> list[list[str]]:
-    match _json(line, where):
+def _json_sentences(parsed: Any, where: str, tokenizer: Tokenizer) -> list[list[str]]:
+    match parsed:
         case {"tokens": value}:
             return [_strings(value, where)]
         case {"text": str(value)} | list(value) | str(value):
@@ -234,14 +225,8 @@ def of_value(value: object, where: str, tokenizer: Tokenizer) -> list[list[str]]
         return tokenizer(value)
     if isinstance(value, list):
         return [_strings(value, where)]
-    raise DataError(f"{where}: {_described(value)}; expected text, or the tokens of a sentence as a list")
-
-
-def _json(line: str, where: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:  # ValueError also for a number of many thousand digits
-        raise DataError(f"{where}: not a JSON value ({error}); expected one on each line") from error
+    found = "no value" if value is None else f"{type(value).__name__} {value!r:.40}"
+    raise DataError(f"{where}: {found}; expected text, or the tokens of a sentence as a list")
 
 
 def _strings(value: Any, where: str) -> list[str]:
@@ -252,10 +237,6 @@ def _strings(value: Any, where: str) -> list[str]:
         if not isinstance(token, str):
             raise DataError(f"{where}: token {index} is {_short(token)}; expected a string")
     return value
-
-
-def _described(value: object) -> str:
-    return "no value" if value is None else f"{type(value).__name__} {value!r:.40}"
 
 
 def _short(value: Any) -> str:

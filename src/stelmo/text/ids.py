@@ -48,7 +48,12 @@ class Vocabulary:
     def of(cls, lines: Iterable[str], name: str = "vocabulary") -> "Vocabulary":
         """The line `!!!MAXTERMID` of some published files is left out: it is not a word."""
         vocabulary = cls(tuple(line for line in lines if line != "!!!MAXTERMID"), name)
-        vocabulary._refuse_duplicates()
+        if len(vocabulary._ids) < len(vocabulary):
+            seen: set[str] = set()
+            for number, word in enumerate(vocabulary, 1):
+                if word in seen:
+                    raise DataError(f"{name}:{number}: {word!r} occurs twice; each word has one line")
+                seen.add(word)
         return vocabulary
 
     def __len__(self) -> int:
@@ -77,15 +82,6 @@ class Vocabulary:
     @cached_property
     def _ids(self) -> dict[str, int]:
         return {word: number for number, word in enumerate(self.words)}
-
-    def _refuse_duplicates(self) -> None:
-        if len(self._ids) == len(self.words):
-            return
-        seen: set[str] = set()
-        for number, word in enumerate(self.words, 1):
-            if word in seen:
-                raise DataError(f"{self.name}:{number}: {word!r} occurs twice; each word has one line")
-            seen.add(word)
 
 
 def read_vocabulary(path: Path) -> Vocabulary:

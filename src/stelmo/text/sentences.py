@@ -21,11 +21,25 @@ class Span(NamedTuple):
     end: int
 
 
+# sentencex looks for blank lines too, but misses those that hold spaces.
+_BLANK_LINE = regex.compile(r"(?:\r\n|[\n\r\x85\u2028])[^\S\n\r\x85\u2028]*+(?:\r\n|[\n\r\x85\u2028])|\u2029")
+# sentencex counts characters as we do, but cannot take a lone surrogate and panics at "J\u3000.": it steps back one
+# byte over white space. Each is replaced by one character, so offsets hold.
+_UNREADABLE = regex.compile(r"(?P<surrogate>\p{Cs})|[^\S\t-\r ]")
+
+
 def split(text: str, language: str = "en") -> list[Span]:
     """The sentences of a text, in order; all that lies between them is white space."""
-    cuts = [0, *_cuts(text, language), len(text)]
-    spans = (_strip(text, start, end) for start, end in pairwise(cuts))
-    return [span for span in spans if span.start < span.end]
+    paragraphs = [0, *(match.end() for match in _BLANK_LINE.finditer(text)), len(text)]
+    plain = text if text.isascii() else _UNREADABLE.sub(lambda match: "x" if match["surrogate"] else " ", text)
+    cuts = [start + cut for start, end in pairwise(paragraphs) for cut in _boundaries(plain[start:end], language)]
+    spans = []
+    for start, end in pairwise([0, *cuts, len(text)]):
+        piece = text[start:end]
+        if sentence := piece.strip():
+            first = start + len(piece) - len(piece.lstrip())
+            spans.append(Span(first, first + len(sentence)))
+    return spans
 
 
 def tokenize_text(text: str, language: str = "en", contractions: str = "ptb") -> list[list[Token]]:
@@ -41,21 +55,10 @@ def tokenize(text: str, language: str = "en", contractions: str = "ptb") -> list
     return [[token.text for token in sentence] for sentence in tokenize_text(text, language, contractions)]
 
 
-_BLANK_LINE = regex.compile(r"(?:\r\n|[\n\r\x85\u2028])[^\S\n\r\x85\u2028]*+(?:\r\n|[\n\r\x85\u2028])|\u2029")
-
-
-def _cuts(text: str, language: str) -> list[int]:
-    """Where a sentence may begin, ascending."""
-    # sentencex looks for blank lines too, but misses those that hold spaces.
-    paragraphs = [0, *(match.end() for match in _BLANK_LINE.finditer(text)), len(text)]
-    plain = _plain(text)
-    return [start + cut for start, end in pairwise(paragraphs) for cut in _boundaries(plain[start:end], language)]
-
-
 # For each open quotation mark, and in some languages for each full stop, sentencex reads on to the end of its text:
 # quadratic time. A limit on these marks makes it linear; ordinary paragraphs of 80,000 characters stay below it.
 _MOST_MARKS = 2048
-_MOST_WORK = _MOST_MARKS * 100_000  # marks times characters of a piece: sentencex holds the interpreter all the while
+_MOST_WORK = _MOST_MARKS * 100_000  # marks times characters of a piece: no other thread runs while sentencex does
 _MARK = regex.compile(r"[\p{Quotation_Mark}\p{Sentence_Terminal}`]")
 
 
@@ -88,18 +91,3 @@ def _piece_boundaries(piece: str, language: str) -> list[int]:
     import sentencex  # here, because `import stelmo` does not need it
 
     return [boundary["start_index"] for boundary in sentencex.get_sentence_boundaries(language, piece)]
-
-
-# sentencex counts characters as we do, but cannot take a lone surrogate and panics at "J\u3000.": it steps back one
-# byte over white space. Each stands for one character, so offsets hold.
-_STAND_INS = regex.compile(r"(?P<surrogate>\p{Cs})|[^\S\t-\r ]")
-
-
-def _plain(text: str) -> str:
-    """The text with replacements of the same length for what sentencex cannot read."""
-    return text if text.isascii() else str(_STAND_INS.sub(lambda match: "x" if match["surrogate"] else " ", text))
-
-
-def _strip(text: str, start: int, end: int) -> Span:
-    piece = text[start:end]
-    return Span(start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip()))

@@ -37,13 +37,8 @@ def scan(text: str, language: str = "en", contractions: str = "ptb") -> Iterator
     """The tokens of `tokenize`, one at a time."""
     if contractions not in CONTRACTIONS:
         raise ConfigError(f"contractions {contractions!r}: expected one of {', '.join(CONTRACTIONS)}")
-    pattern = _pattern(_primary(language), contractions)
-    return (Token(match.group(), *match.span()) for match in pattern.finditer(text))
-
-
-def _primary(language: str) -> str:
-    """The primary subtag of a language code: "pt-BR" → "pt"."""
-    return language.replace("_", "-").split("-")[0].lower()
+    primary = language.replace("_", "-").split("-")[0].lower()  # "pt-BR" → "pt"
+    return (Token(match.group(), *match.span()) for match in _pattern(primary, contractions).finditer(text))
 
 
 # Characters. The ranges written out first are redundant; for most text they avoid the slower lookup of properties.
@@ -150,29 +145,21 @@ _REST = "."
 @lru_cache(maxsize=32)
 def _pattern(language: str, contractions: str) -> Any:
     """The alternation of a language, compiled: unspaced scripts, what a letter can begin, all else."""
-    addresses = [_KEYCAP, _URL, _EMAIL, _DOTTED, _CODE_NAME]
-    words = [_PLAIN, *addresses, *_dotted(language), *_words(language, contractions)]
-    symbols = [_KEYCAP, _TAG, _EMOTICON, _EMOJI, *_clitics(language, contractions), _RUN, _REST]
-    rules = rf"(?={_UNSPACED})(?:{_KANA}|{_SIGN})|(?={_LETTER})(?:{'|'.join(words)})|{'|'.join(symbols)}"
-    return regex.compile(rf"(?!{_SPACE})(?:{rules}){_MARK}*+", regex.V1 | regex.DOTALL)
-
-
-def _dotted(language: str) -> list[str]:
     listed = _ABBREVIATIONS.get(language, _COMMON_ABBREVIATIONS).split()
     abbreviation = rf"{_STARTS}(?:{'|'.join(map(regex.escape, listed))})\.(?!\.|{_AT_END})"
-    ordinal = [_ORDINAL] if language in _ORDINAL_LANGUAGES else []
-    return [abbreviation, rf"{_STARTS}(?:{_INITIALS})", rf"{_STARTS}{_NUMBERED}", *ordinal]
-
-
-def _words(language: str, contractions: str) -> list[str]:
-    if language in _ELISION_LANGUAGES:
-        return [_NOT_ELIDED, _ELIDED, _word(_JOINT)]
-    if language != "en":
-        return [_word(rf"{_JOINT}|{_APOSTROPHE}")]
-    return [_word(_JOINT)] if contractions == "moses" else [_NOT, _PTB_WORD]
-
-
-def _clitics(language: str, contractions: str) -> list[str]:
-    if language != "en":
-        return []
-    return [_MOSES_CLITIC] if contractions == "moses" else [_PTB_CLITIC, _SHORTENED]
+    dotted = [abbreviation, rf"{_STARTS}(?:{_INITIALS})", rf"{_STARTS}{_NUMBERED}"]
+    if language in _ORDINAL_LANGUAGES:
+        dotted.append(_ORDINAL)
+    clitics: list[str] = []
+    if language == "en" and contractions == "ptb":
+        plain, clitics = [_NOT, _PTB_WORD], [_PTB_CLITIC, _SHORTENED]
+    elif language == "en":
+        plain, clitics = [_word(_JOINT)], [_MOSES_CLITIC]
+    elif language in _ELISION_LANGUAGES:
+        plain = [_NOT_ELIDED, _ELIDED, _word(_JOINT)]
+    else:
+        plain = [_word(rf"{_JOINT}|{_APOSTROPHE}")]
+    words = [_PLAIN, _KEYCAP, _URL, _EMAIL, _DOTTED, _CODE_NAME, *dotted, *plain]
+    symbols = [_KEYCAP, _TAG, _EMOTICON, _EMOJI, *clitics, _RUN, _REST]
+    rules = rf"(?={_UNSPACED})(?:{_KANA}|{_SIGN})|(?={_LETTER})(?:{'|'.join(words)})|{'|'.join(symbols)}"
+    return regex.compile(rf"(?!{_SPACE})(?:{rules}){_MARK}*+", regex.V1 | regex.DOTALL)

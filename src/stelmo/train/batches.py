@@ -56,19 +56,16 @@ class Batches:
 
     def __call__(self, window: Window) -> Batch:
         types_U, index = np.unique(window.inputs_2TB, return_inverse=True)
+        new = types_U[~self._known_S[types_U]]
+        if len(new):
+            self._ids_S[new] = self._ids_of([word.decode() for word in self._words.bytes_of(new)])
+            self._known_S[new] = True
         return Batch(
-            torch.from_numpy(self._ids(types_U)),
+            torch.from_numpy(self._ids_S[types_U].astype(np.int64)),
             torch.from_numpy(index.reshape(window.inputs_2TB.shape)),
             torch.from_numpy(self._targets_S[window.targets_2TB].astype(np.int64)),
             torch.from_numpy(window.places_2TB),
         )
-
-    def _ids(self, types_U: Ids) -> Ids:
-        unmet = types_U[~self._known_S[types_U]]
-        if len(unmet):
-            self._ids_S[unmet] = self._ids_of([word.decode() for word in self._words.bytes_of(unmet)])
-            self._known_S[unmet] = True
-        return self._ids_S[types_U].astype(np.int64)
 
 
 # Negatives
@@ -83,7 +80,7 @@ class Negatives(NamedTuple):
 
 
 def refuse_unlikely_count(words: int, count: int) -> None:
-    """Drawing more than half of the vocabulary takes longer than the full softmax."""
+    """Refuse to draw more than half of the vocabulary: it takes longer than the full softmax."""
     if not 0 < count <= words // 2:
         raise ConfigError(
             f"negatives: {count} of a vocabulary of {words}; at most half of it can be drawn, "
@@ -97,17 +94,13 @@ def negatives(seed: int, step: int, words: int, count: int) -> Negatives:
     chance = np.random.default_rng((seed, step))
     draws = np.empty(0, np.int64)
     while True:
-        draws = np.concatenate([draws, _log_uniform(chance, words, max(_DRAWS_AT_LEAST, 2 * count))])
+        # ⌊(V + 1)^u⌋ − 1 for u uniform in [0, 1); rounding can reach V, which is no word's number.
+        drawn = np.exp(chance.random(max(_DRAWS_AT_LEAST, 2 * count)) * math.log(words + 1)).astype(np.int64) - 1
+        draws = np.concatenate([draws, np.minimum(drawn, words - 1)])
         first = _first_draws(draws, words)
         if len(first) >= count:
             places = first[:count]
             return Negatives(torch.from_numpy(draws[places]), int(places[-1]) + 1)
-
-
-def _log_uniform(chance: np.random.Generator, words: int, count: int) -> NDArray[np.int64]:
-    """⌊(V + 1)^u⌋ − 1 for u uniform in [0, 1)."""
-    found = np.exp(chance.random(count) * math.log(words + 1)).astype(np.int64) - 1
-    return np.minimum(found, words - 1)  # rounding can reach V + 1
 
 
 def _first_draws(draws: NDArray[np.int64], words: int) -> NDArray[np.int64]:

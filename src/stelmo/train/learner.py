@@ -7,7 +7,6 @@ n rows of the softmax in one process, m in all, S types, V words of the vocabula
 import copy
 import math
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -18,17 +17,21 @@ from torch import Generator, Tensor
 from stelmo.config import ModelConfig
 from stelmo.corpus.folder import Corpus, type_counts
 from stelmo.corpus.windows import Sentences, Streams
+from stelmo.engine.plain import token_vectors
 from stelmo.errors import ConfigError
 from stelmo.model.bilm import BiLM, Softmax, State
 from stelmo.ops.losses import RowGradient, merge
 from stelmo.settings import TrainSettings
-from stelmo.text.ids import Alphabet
-from stelmo.train.batches import Batches, Negatives, negatives, sampled_words
+from stelmo.text.ids import Alphabet, WordIds
+from stelmo.train.batches import Batches, negatives, sampled_words
 from stelmo.train.optimizers import Optimizer
 from stelmo.train.step import StepBuffers, StepResult, step
 from stelmo.train.world import World, local_device
 
+HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 FP16_SCALE = 1024.0  # keeps small gradients from vanishing in half precision
+MARKERS = 2  # types 0 and 1 are <S> and </S>
+CENTRED_TYPES = 20_000  # the most frequent words stand for all in the mean of the token layer
 AVERAGE_EVERY = 10  # steps: neighbouring weights differ little, and a pass over all of them is not free
 
 
@@ -43,7 +46,7 @@ class Start(NamedTuple):
 
     @property
     def learned(self) -> bool:
-        """Whether it is worth validating before the first step."""
+        """Whether the weights are trained, so that validating them before the first step is useful."""
         return bool(self.fingerprint)
 
 
@@ -66,8 +69,17 @@ def counted_start(config: ModelConfig, seed: int, corpus: Corpus) -> Start:
     return Start(BiLM(config).reset(seed), softmax, False, None, "")
 
 
+@torch.no_grad()
+def mean_token_vector(bilm: BiLM, ids_of: WordIds, corpus: Corpus) -> Tensor:
+    """(P,): the mean of layer 0 over the words of the training text."""
+    types = np.arange(MARKERS, min(len(corpus.targets_S), MARKERS + CENTRED_TYPES))
+    x_UP = token_vectors(bilm, torch.from_numpy(ids_of(corpus.words.words(types))))
+    counts_U = torch.from_numpy(type_counts(corpus)[types]).to(x_UP)
+    return counts_U @ x_UP / counts_U.sum()
+
+
 class Losses(NamedTuple):
-    """Of one step: mean cross entropy per token of this process's rows, and the norm of the whole gradient."""
+    """The mean cross entropy per token of this process's rows in one step, and the norm of the whole gradient."""
 
     forward: float
     backward: float
@@ -75,6 +87,8 @@ class Losses(NamedTuple):
 
 
 class Learner:
+    """A model, its optimiser and the text that it reads; `step` is one training step."""
+
     def __init__(
         self,
         config: ModelConfig,
@@ -111,9 +125,12 @@ class Learner:
 
     def step(self, number: int, lr: float) -> Losses:
         """The step of that number, counted from 1. If it raises, the parameters are unchanged."""
-        settings, rows_here = self.settings, len(self._rows)
+        settings, rows_here, words = self.settings, len(self._rows), len(self.softmax.bias)
         self.bilm.zero_grad(set_to_none=True)
-        window, sampled = self._streams.next(settings.unroll), self._negatives(number)
+        window, count = self._streams.next(settings.unroll), sampled_words(settings, words)
+        # The same negatives in every process; none: the full softmax.
+        sampled = negatives(settings.seed, number, words, count).to(self.device) if count else None
+        half = HALF.get(settings.precision)
         # Every process and part adds its share, so that the sum is the gradient of the batch's mean.
         scale = (settings.unroll if settings.window_loss else 1) / (self.world.size * settings.accumulate)
         size, results = rows_here // settings.accumulate, []
@@ -121,7 +138,7 @@ class Learner:
             own = slice(first, first + size)
             batch = self._batches(window.of_rows(own)).to(self.device)
             start = State(*(half[:, :, own] for half in self._state))
-            with self._precision():
+            with torch.autocast(self.device.type, half, enabled=half is not None):
                 result = step(
                     self.bilm,
                     self.softmax,
@@ -188,22 +205,9 @@ class Learner:
         settings = self.settings
         return Streams(self._sentences, rows=self._rows, of=settings.batch, seed=settings.seed, position=position)
 
-    def _negatives(self, number: int) -> Negatives | None:
-        """The same in every process; None: the full softmax is used."""
-        count = sampled_words(self.settings, len(self.softmax.bias))
-        if count == 0:
-            return None
-        return negatives(self.settings.seed, number, len(self.softmax.bias), count).to(self.device)
-
     @property
     def _loss_scale(self) -> float:
         return FP16_SCALE if self.settings.precision == "fp16" else 1.0
-
-    def _precision(self) -> AbstractContextManager[object]:
-        halves = {"bf16": torch.bfloat16, "fp16": torch.float16}
-        if self.settings.precision not in halves:
-            return nullcontext()
-        return torch.autocast(self.device.type, halves[self.settings.precision])
 
 
 class RunningAverage:

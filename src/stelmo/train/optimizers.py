@@ -10,7 +10,7 @@ every direction of the update has about the same size. Such updates never become
 V words of the vocabulary, n rows of a step, P projection, H cells, N matrices, R × C their shape.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ QUINTIC = (3.4445, -4.7750, 2.0315)  # p(x) = ax + bx³ + cx⁵ drives singular 
 
 
 class Optimizer:
-    """Of the biLM's parameters and the softmax's rows alike, with one learning rate."""
+    """Updates the biLM's parameters and the softmax's rows, with one learning rate schedule for both."""
 
     def __init__(self, bilm: nn.Module, softmax: Softmax, settings: TrainSettings) -> None:
         named = dict(bilm.named_parameters())
@@ -49,7 +49,7 @@ class Optimizer:
             self._rows[name].step(rows.rows_n, gradient, lr, number)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Its complete state, by name."""
+        """The optimiser's complete state, by name."""
         dense = {
             f"bilm.{name}.{key}": value
             for parameter, name in self._names.items()
@@ -91,7 +91,7 @@ def is_lstm_matrix(name: str) -> bool:
 
 
 class Muon:
-    """Of the LSTMs' kernels and projections, by name. A kernel is eight matrices: input and state, four gates each."""
+    """Updates the LSTMs' kernels and projections. A kernel is eight matrices: input and state, four gates each."""
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], weight_decay: float) -> None:
         self._parameters, self._weight_decay = parameters, weight_decay
@@ -118,7 +118,7 @@ def orthogonalised(matrices_NRC: Tensor) -> Tensor:
     """U Vᵀ of U S Vᵀ, nearly: five steps of a quintic Newton–Schulz iteration leave singular values of 0.7 to 1.2.
 
     X ← p(X) = (aI + bA + cA²) X with A = X Xᵀ. The factors are polynomials of the first A, so they are gathered in an
-    R × R matrix and X, which is C wide, is multiplied twice only.
+    R × R matrix and X, which is C wide, is multiplied only twice.
     """
     if matrices_NRC.shape[1] > matrices_NRC.shape[2]:
         return orthogonalised(matrices_NRC.transpose(1, 2)).transpose(1, 2)
@@ -142,32 +142,26 @@ class Rows:
     def __init__(self, table_VP: nn.Parameter, settings: TrainSettings) -> None:
         self._table_VP = table_VP.data
         self._decay = settings.weight_decay if settings.optimizer == "adamw" else 0.0
-        self._change: Callable[[Tensor, Tensor, int], Tensor]
-        if settings.optimizer == "adagrad":
+        self._adagrad = settings.optimizer == "adagrad"
+        if self._adagrad:
             self.memory = {"sum": torch.full_like(self._table_VP, settings.accumulator)}
-            self._change = self._adagrad
         else:
             self.memory = {name: torch.zeros_like(self._table_VP) for name in ("exp_avg", "exp_avg_sq")}
-            self._change = self._adam
 
     @torch.no_grad()
     def step(self, rows_n: Tensor, gradient_nP: Tensor, lr: float, number: int) -> None:
+        """Adagrad: g / √Σg².   Adam: m̂ / (√v̂ + ε),  m̂ = m / (1 − β₁^t),  v̂ = v / (1 − β₂^t)"""
+        memory = self.memory
+        if self._adagrad:
+            sum_nP = memory["sum"][rows_n].addcmul_(gradient_nP, gradient_nP)
+            memory["sum"][rows_n] = sum_nP
+            change_nP = gradient_nP / sum_nP.sqrt_().clamp_min_(1e-10)
+        else:
+            mean_nP = memory["exp_avg"][rows_n].lerp_(gradient_nP, 1 - BETAS[0])
+            square_nP = memory["exp_avg_sq"][rows_n].mul_(BETAS[1])
+            square_nP.addcmul_(gradient_nP, gradient_nP, value=1 - BETAS[1])
+            memory["exp_avg"][rows_n], memory["exp_avg_sq"][rows_n] = mean_nP, square_nP
+            spread_nP = square_nP.div_(1 - BETAS[1] ** number).sqrt_().add_(EPSILON)
+            change_nP = mean_nP.div_(1 - BETAS[0] ** number) / spread_nP
         old_nP = self._table_VP[rows_n]
-        change_nP = self._change(rows_n, gradient_nP, number)
         self._table_VP[rows_n] = old_nP.mul_(1 - lr * self._decay).sub_(change_nP.mul_(lr))
-
-    def _adagrad(self, rows_n: Tensor, gradient_nP: Tensor, number: int) -> Tensor:
-        sum_nP = self.memory["sum"][rows_n].addcmul_(gradient_nP, gradient_nP)
-        self.memory["sum"][rows_n] = sum_nP
-        return gradient_nP / sum_nP.sqrt_().clamp_min_(1e-10)
-
-    def _adam(self, rows_n: Tensor, gradient_nP: Tensor, number: int) -> Tensor:
-        """m̂ / (√v̂ + ε),  m̂ = m / (1 − β₁^t),  v̂ = v / (1 − β₂^t)"""
-        mean_nP = self.memory["exp_avg"][rows_n].lerp_(gradient_nP, 1 - BETAS[0])
-        square_nP = (
-            self.memory["exp_avg_sq"][rows_n].mul_(BETAS[1]).addcmul_(gradient_nP, gradient_nP, value=1 - BETAS[1])
-        )
-        self.memory["exp_avg"][rows_n] = mean_nP
-        self.memory["exp_avg_sq"][rows_n] = square_nP
-        spread_nP = square_nP.div_(1 - BETAS[1] ** number).sqrt_().add_(EPSILON)
-        return mean_nP.div_(1 - BETAS[0] ** number) / spread_nP

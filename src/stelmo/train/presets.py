@@ -75,7 +75,7 @@ _END_TO_END = {
 }
 
 PRESETS: dict[str, Layer] = {
-    # A toy, for trying out a corpus and for tests.
+    # Very small, for trying out a corpus and for tests.
     "tiny": {
         **_architecture(64, 16, [[1, 8], [2, 16], [3, 24]], 8, 1),
         **_QUICK,
@@ -83,7 +83,7 @@ PRESETS: dict[str, Layer] = {
         "negatives": "all",
         "epochs": 10,
     },
-    # A day of a laptop's CPU, or less.
+    # For a laptop's CPU, in a day or less.
     "laptop": {
         **_architecture(1024, 128, [[1, 32], [2, 64], [3, 128], [4, 128], [5, 128]], 16, 1),
         **_QUICK,
@@ -141,24 +141,17 @@ def refuse_misfit(plan: Plan, corpus: Corpus) -> None:
     """Refuse a plan that contradicts itself or does not fit the corpus, before anything is written."""
     if plan.train.optimizer == "muon" and not plan.model.has_state:
         raise ConfigError("optimizer: muon is for the matrices of LSTMs; choose adam or adamw for this encoder")
-    _refuse_corpus(corpus, plan.train)
-    if plan.start is None:
-        _refuse_input(plan.model, corpus)
-
-
-def _refuse_corpus(corpus: Corpus, settings: TrainSettings) -> None:
-    found = corpus.manifest.train.sentences
-    if found < settings.batch:
+    found, batch = corpus.manifest.train.sentences, plan.train.batch
+    if found < batch:
         raise DataError(
-            f"{corpus.path}: {found} training sentences for a batch of {settings.batch} rows; "
+            f"{corpus.path}: {found} training sentences for a batch of {batch} rows; "
             f"each row reads its own, so prepare more text or set batch to {max(1, found)} or less"
         )
     if not corpus.heldout:
         raise DataError(f"{corpus.path}: no held-out sentences to validate on; prepare the text with --heldout 0.01")
-
-
-def _refuse_input(model: ModelConfig, corpus: Corpus) -> None:
-    reads, words = model.input, len(corpus.vocabulary)
+    if plan.start is not None:
+        return
+    reads, words = plan.model.input, len(corpus.vocabulary)
     if isinstance(reads, CodePointInput):
         raise ConfigError(
             "input.kind: pretraining of models that read code points is not supported; use chars or words"
@@ -168,7 +161,7 @@ def _refuse_input(model: ModelConfig, corpus: Corpus) -> None:
 
 
 def overridden(values: Layer, file: Path | None = None, words: Iterable[str] = ()) -> dict[str, Any]:
-    """By the settings of the file, then by the assignments."""
+    """The values, overridden by the settings of the file, then by the assignments."""
     if file is not None:
         values = _over(dict(values), read_toml(file), str(file))
     return _over(dict(values), parse_assignments(words), "--set")
@@ -177,25 +170,25 @@ def overridden(values: Layer, file: Path | None = None, words: Iterable[str] = (
 def _over(values: dict[str, Any], new: Layer, where: str) -> dict[str, Any]:
     _refuse_unknown(new, where)
     values, new = _by_kind(values, where), _by_kind(new, where)
-    kept = {name: value for name, value in values.items() if name not in BUDGETS or not set(BUDGETS) & set(new)}
-    return kept | {name: _part_over(kept.get(name), value) for name, value in new.items()}
+    if set(BUDGETS) & set(new):  # there is one budget: a new one replaces the old
+        values = {name: value for name, value in values.items() if name not in BUDGETS}
+    for name, value in new.items():
+        old = values.get(name)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            same_kind = value.get("kind", old.get("kind")) == old.get("kind")
+            value = {**old, **value} if same_kind else dict(value)
+        values[name] = value
+    return values
 
 
 def _by_kind(values: Layer, where: str) -> dict[str, Any]:
-    """`lstm` as the encoder of that kind."""
+    """The values with `lstm` as an encoder of that kind."""
     if "lstm" not in values:
         return dict(values)
     if "encoder" in values:
         raise ConfigError(f"{where}: both lstm and encoder; a model has one of them")
     rest = {name: value for name, value in values.items() if name != "lstm"}
     return {**rest, "encoder": {"kind": "lstm", **values["lstm"]}}
-
-
-def _part_over(old: Any, new: Any) -> Any:
-    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
-        return new
-    another_kind = new.get("kind", old.get("kind")) != old.get("kind")
-    return dict(new) if another_kind else dict(old) | dict(new)
 
 
 _PARTS: dict[str, tuple[type[BaseModel], ...]] = {
@@ -211,14 +204,11 @@ def _refuse_unknown(new: Layer, where: str) -> None:
     for name, value in new.items():
         if name not in known:
             raise ConfigError(f"{where}: no setting {name!r}; settings are {', '.join(sorted(known))}")
-        if name in _PARTS:
-            _refuse_unknown_part(name, value, where)
-
-
-def _refuse_unknown_part(part: str, values: Any, where: str) -> None:
-    known = {field for kind in _PARTS[part] for field in kind.model_fields}
-    known -= {"kind"} if part == "lstm" else set()
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{where}: {part} is {values!r}; expected settings like {part}.{sorted(known)[0]}")
-    for name in set(values) - known:
-        raise ConfigError(f"{where}: no setting {part}.{name}; {part} has {', '.join(sorted(known))}")
+        if name not in _PARTS:
+            continue
+        fields = {field for kind in _PARTS[name] for field in kind.model_fields}
+        fields -= {"kind"} if name == "lstm" else set()
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{where}: {name} is {value!r}; expected settings like {name}.{sorted(fields)[0]}")
+        for unknown in sorted(set(value) - fields):
+            raise ConfigError(f"{where}: no setting {name}.{unknown}; {name} has {', '.join(sorted(fields))}")

@@ -1,9 +1,10 @@
 """A corpus → a trained biLM in a run folder. Knows no command line.
 
-One loop of steps, with log lines, validations and checkpoints in between. Killed at any moment, the same call resumes
-from the last checkpoint and, unless the budget is a time, ends in the same bits.
+One loop of steps, with log lines, validations and checkpoints in between. If the process is killed, the same call
+resumes from the last checkpoint; unless the budget is a time, the result is the same to the last bit.
 """
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,14 +20,14 @@ from stelmo.engine.plain import warm_state
 from stelmo.errors import ConfigError, OutputError
 from stelmo.formats import models
 from stelmo.progress import NoProgress, stop_asked
-from stelmo.settings import seconds
+from stelmo.settings import BUDGETS, seconds
 from stelmo.store import runs
 from stelmo.store.folder import FORMAT
 from stelmo.store.runs import Run
 from stelmo.store.saved import SavedModel
 from stelmo.text.ids import word_ids
 from stelmo.train.batches import Batches, sampled_words
-from stelmo.train.learner import Learner, Losses, Start, counted_start
+from stelmo.train.learner import Learner, Losses, Start, counted_start, mean_token_vector
 from stelmo.train.presets import Plan, refuse_misfit
 from stelmo.train.run_state import (
     Best,
@@ -46,7 +47,6 @@ from stelmo.train.world import World, join, local_device
 # Settings that may change when a run is resumed: they do not change its result, except for rounding.
 # `average` changes what is validated and kept, but not the training; `count_biases` only changes the start.
 # The budget may be changed, too: the learning rate follows the new one from there on.
-BUDGETS = "epochs", "tokens", "time"
 FREE = frozenset(
     f"train.{name}" for name in ("threads", "device", "checkpoint_every", "keep", "average", "count_biases", *BUDGETS)
 )
@@ -69,30 +69,44 @@ def pretrain(
 ) -> Outcome:
     """Train until the budget is spent, patience ends or a signal arrives; the same call again resumes.
 
-    A plan with a start is also validated before the first step. If a `world` is given, it has been joined already.
+    A plan with a start is also validated before the first step. A model without one is centred when it is written: its
+    token layer has no mean over the training text. If a `world` is given, it has been joined already.
     """
     refuse_misfit(plan, corpus)
+    centred = plan.start is None  # a model that is tuned keeps its token layer comparable with what it was
     with ExitStack() as stack:
-        stack.enter_context(_threads(plan.train.threads))
+        threads = torch.get_num_threads()
+        stack.callback(torch.set_num_threads, threads)
+        torch.set_num_threads(plan.train.threads or threads)
         world = world or stack.enter_context(join(local_device(plan.train.device)))
         run, listener = Run(to), (progress or NoProgress()) if world.first else NoProgress()
         world.rows(plan.train.batch)  # refused before anything is written
         world.lead(lambda: stack.enter_context(run.held()))
         world.lead(lambda: run.start(_about(plan, corpus), FREE))
-        if plan.warm is not None:
+        checkpoint = world.lead(lambda: run.newest(listener.message))
+        if checkpoint is None and plan.warm is not None:
             plan = plan._replace(start=_warm_start(plan, plan.warm, corpus, run, world, listener))
-        elif plan.start is None and plan.train.count_biases and not run.checkpoints():
+        elif checkpoint is None and plan.start is None and plan.train.count_biases:
             plan = plan._replace(start=counted_start(plan.model, plan.train.seed, corpus))
         stop = stack.enter_context(stop_asked())
-        return Pretraining(plan, corpus, run, world, listener, stop).run()
+        return Pretraining(plan, corpus, run, world, listener, stop, centred).run(checkpoint)
 
 
 class Pretraining:
+    """The training loop of one process."""
+
     def __init__(
-        self, plan: Plan, corpus: Corpus, run: Run, world: World, progress: TrainProgress, stop: Callable[[], bool]
+        self,
+        plan: Plan,
+        corpus: Corpus,
+        run: Run,
+        world: World,
+        progress: TrainProgress,
+        stop: Callable[[], bool],
+        centred: bool,
     ) -> None:
         self._settings, self._corpus, self._run, self._world = plan.train, corpus, run, world
-        self._progress, self._stop = progress, stop
+        self._progress, self._stop, self._centred = progress, stop, centred
         self._train, self._heldout = Sentences(corpus.train), Sentences(corpus.heldout)
         self._alphabet = plan.start.alphabet if plan.start else None
         self._ids_of = word_ids(plan.model, corpus.vocabulary, self._alphabet)
@@ -106,9 +120,12 @@ class Pretraining:
         self._clock = self._new_clock()
         self._resumed = self._state  # the state in which this process started
 
-    def run(self) -> Outcome:
-        self._resume()
-        self._note_full_softmax()
+    def run(self, checkpoint: Path | None) -> Outcome:
+        """Train all steps, or the remaining ones after a checkpoint."""
+        self._resume(checkpoint)
+        asked, words = self._settings.negatives, len(self._corpus.vocabulary)
+        if asked not in ("all", 0, sampled_words(self._settings, words)):
+            self._progress.message(f"{asked} negatives are more than half of the {words} words; using the full softmax")
         worked, state = not self._state.finished, self._state
         while not state.finished:
             if state.due:
@@ -132,26 +149,14 @@ class Pretraining:
 
     def _agreed(self, losses: Losses) -> list[float]:
         """Mean losses over all processes, whether any was told to stop, whether to save, and rank 0's clock."""
-        size, first = self._world.size, self._world.first
-        figures = torch.tensor(
-            [
-                losses.forward / size,
-                losses.backward / size,
-                self._stop(),
-                first and self._save_due(),
-                first * self._clock.seconds(),
-            ],
-            dtype=torch.float64,
-            device=self._learner.device,
-        )
+        size, every, clock = self._world.size, self._settings.checkpoint_every, self._clock
+        save = self._state.step % every == 0 if isinstance(every, int) else clock.since_saved() >= seconds(every)
+        own = [losses.forward / size, losses.backward / size, self._stop(), 0, 0]
+        if self._world.first:
+            own[3:] = [save, clock.seconds()]
+        figures = torch.tensor(own, dtype=torch.float64, device=self._learner.device)
         self._world.sum_(figures)
         return figures.tolist()
-
-    def _save_due(self) -> bool:
-        every = self._settings.checkpoint_every
-        if isinstance(every, int):
-            return self._state.step % every == 0
-        return self._clock.since_saved() >= seconds(every)
 
     def _validate(self) -> None:
         settings, state = self._settings, self._state
@@ -167,40 +172,40 @@ class Pretraining:
         state.due = False
         self._record(figures(found))
         before = replace(state)
-        if state.judge(found) and not self._world.share(self._keep_model("model")):
-            state.best, state.worse = before.best, before.worse
-        ended = state.share >= 1.0 or state.worse >= (settings.patience or math.inf)
-        if ended:
-            self._finish()
-        self._save(needed=ended)
-
-    def _finish(self) -> None:
-        """Write the last model, if it is not the best one. The checkpoint that marks the end comes after it."""
-        state = self._state
-        state.finished = True
-        if state.best is None or state.best.step != state.step:
-            with self._tolerating(False):
+        if state.judge(found):
+            written = False
+            with self._tolerating(True):
+                if self._world.first:
+                    self._write_model("model")
+                written = True
+            if not self._world.share(written):
+                state.best, state.worse = before.best, before.worse
+        state.finished = state.share >= 1.0 or state.worse >= (settings.patience or math.inf)
+        if state.finished and (state.best is None or state.best.step != state.step):
+            with self._tolerating(False):  # before the checkpoint that marks the end
                 self._world.lead(lambda: self._write_model("last"))
+        self._save(needed=state.finished)
 
     def _save(self, needed: bool) -> None:
-        """A checkpoint. If it is not needed to resume, a full disk is reported and the previous checkpoint is kept."""
-        self._draw(needed)
+        """A checkpoint, and the curve at the end and at most once a minute: drawing takes longer than a small step.
+
+        If the checkpoint is not needed to resume, a full disk is reported and the previous checkpoint is kept.
+        """
+        if self._world.first and (needed or self._clock.since_drawn() > SECONDS_BETWEEN_PICTURES):
+            self._clock.drawn()
+            with self._tolerating(True):
+                draw_curve(self._run)
         tensors = self._learner.tensors()
         about = {"ledger": replace(self._state, processes=self._world.size).to_json()}
         with self._tolerating(not needed):
             self._world.lead(lambda: self._run.save(self._state.step, tensors, about, self._settings.keep))
         self._clock.saved()
 
-    def _keep_model(self, name: str) -> bool:
-        """Whether it could be written; processes other than the first write nothing."""
-        with self._tolerating(True):
-            if self._world.first:
-                self._write_model(name)
-            return True
-        return False
-
     def _write_model(self, name: str) -> None:
         (bilm, softmax), words = self._learner.result, self._corpus.vocabulary
+        if self._centred:
+            bilm = copy.deepcopy(bilm)
+            bilm.centre(mean_token_vector(bilm, self._ids_of, self._corpus))
         start = None
         if bilm.config.has_state:
             count = min(WARM_UP_SENTENCES, len(self._train))
@@ -243,21 +248,19 @@ class Pretraining:
             self._run.log.add({"step": step, "tokens": self._tokens, **figures, "seconds": self._state.seconds})
             self._events(step, figures)
 
-    def _draw(self, needed: bool) -> None:
-        """The curve, at the end and at most once a minute: a picture takes longer than a small step."""
-        if self._world.first and (needed or self._clock.since_drawn() > SECONDS_BETWEEN_PICTURES):
-            self._clock.drawn()
-            with self._tolerating(True):
-                draw_curve(self._run)
-
-    def _resume(self) -> None:
-        found = self._world.lead(lambda: self._run.newest(self._progress.message))
-        if found is not None:
-            about, tensors = runs.read(found)
+    def _resume(self, checkpoint: Path | None) -> None:
+        if checkpoint is not None:
+            about, tensors = runs.read(checkpoint)
             self._state = RunState.from_json(about["ledger"])
             self._learner.load(tensors)
             self._follow_budget()
-            self._note_resumed()
+            if not self._state.finished:
+                self._progress.message(f"resuming from step {self._state.step:,}")
+            before, now = self._state.processes, self._world.size
+            if before != now:
+                self._progress.message(
+                    f"{before} processes before, {now} now: the batch is the same, dropout and rounding differ"
+                )
         self._clock, self._resumed = self._new_clock(), replace(self._state)
         if self._world.first and not self._state.finished:
             self._run.log.cut(self._state.step, "perplexity" if self._state.due else None)
@@ -273,25 +276,11 @@ class Pretraining:
         state.due = state.due or (state.share >= 1.0 and not state.finished)
         self._progress.message(
             f"the budget has changed: {state.share:.1%} of it is spent, {before:.1%} of the one before; "
-            "the learning rate follows it from here"
+            "from here on the learning rate follows the new budget"
         )
 
     def _new_clock(self) -> Clock:
         return Clock(self._state.seconds, processor=self._settings.processor_time is not None)
-
-    def _note_full_softmax(self) -> None:
-        asked, words = self._settings.negatives, len(self._corpus.vocabulary)
-        if asked not in ("all", 0, sampled_words(self._settings, words)):
-            self._progress.message(f"{asked} negatives are more than half of the {words} words; using the full softmax")
-
-    def _note_resumed(self) -> None:
-        before, now = self._state.processes, self._world.size
-        if not self._state.finished:
-            self._progress.message(f"resuming from step {self._state.step:,}")
-        if before != now:
-            self._progress.message(
-                f"{before} processes before, {now} now: the batch is the same, dropout and rounding differ"
-            )
 
     @property
     def _tokens(self) -> int:
@@ -313,16 +302,6 @@ class Pretraining:
         )
 
 
-@contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def _about(plan: Plan, corpus: Corpus) -> dict[str, Any]:
     """Everything that decides the result, as stored in run.json."""
     return {
@@ -334,16 +313,12 @@ def _about(plan: Plan, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def _warm_start(
-    plan: Plan, warm: WarmStart, corpus: Corpus, run: Run, world: World, progress: TrainProgress
-) -> Start | None:
-    """Rank 0 runs the spelling lesson; the others read its last checkpoint. A resumed run needs neither."""
-    if world.lead(lambda: run.newest(progress.message)) is not None:
-        return None
+def _warm_start(plan: Plan, warm: WarmStart, corpus: Corpus, run: Run, world: World, progress: TrainProgress) -> Start:
+    """Rank 0 trains the encoder (`EncoderFit`); the others read its last checkpoint."""
 
     def started() -> Start:
         def advance(share: float, figures: str) -> None:
-            progress.update(StageReport("learning to spell", share, figures))
+            progress.update(StageReport("fitting the encoder", share, figures))
 
         return warm_start(warm, plan.model, plan.train.seed, corpus, run, progress.message, advance)
 

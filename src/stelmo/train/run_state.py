@@ -1,4 +1,4 @@
-"""How long a run is, how far it has got, and its curve: what a checkpoint stores besides tensors, clock, schedule."""
+"""The length of a run, its progress and its curve: what a checkpoint stores besides tensors, clock, schedule."""
 
 import math
 import time
@@ -85,7 +85,7 @@ class RunState:
         self.losses += 1
 
     def mean_losses(self) -> tuple[float, float]:
-        """Since the last call."""
+        """The mean losses of both directions since the last call."""
         means = self.loss_forward / self.losses, self.loss_backward / self.losses
         self.loss_forward = self.loss_backward = 0.0
         self.losses = 0
@@ -101,7 +101,7 @@ class RunState:
 
 
 class Clock:
-    """Seconds of a run over the lives of all its processes, and since the last checkpoint and picture.
+    """Seconds of a run, including those before it was resumed; and seconds since the last checkpoint and picture.
 
     With `processor`, the seconds of the run are processor time of this process, all threads together.
     """
@@ -131,7 +131,7 @@ class Clock:
         self._drawn = time.monotonic()
 
 
-# How long it is
+# The length of a run
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,19 @@ class Schedule:
 
     def rate(self, step: int, share: float) -> float:
         """The learning rate of the step after `step` steps and that share of the budget."""
-        return self.settings.lr * min(self._rise(step, share), self._fall(share))
+        warmup, decay = self.settings.warmup, self.settings.decay
+        rise = fall = 1.0
+        if warmup >= 1:
+            rise = (step + 1) / warmup
+        elif warmup > 0:
+            rise = (share + (1 / self.steps if self.steps else 1e-3)) / warmup
+        if decay == "linear":
+            fall = 1.0 - share
+        elif decay == "cosine":
+            fall = 0.5 * (1.0 + math.cos(math.pi * share))
+        elif decay == "late":
+            fall = (1.0 - share) / LATE
+        return self.settings.lr * min(1.0, rise, fall)
 
     def validates(self, step: int, before: float, share: float) -> bool:
         """Whether to validate after this step, which moved the spent share from `before` to `share`."""
@@ -158,23 +170,6 @@ class Schedule:
         if self.settings.validate_every is not None:
             return step % self.settings.validate_every == 0
         return math.floor(share * VALIDATIONS) > math.floor(before * VALIDATIONS)
-
-    def _rise(self, step: int, share: float) -> float:
-        warmup = self.settings.warmup
-        if warmup == 0:
-            return 1.0
-        if warmup >= 1:
-            return min(1.0, (step + 1) / warmup)
-        return min(1.0, (share + (1 / self.steps if self.steps else 1e-3)) / warmup)
-
-    def _fall(self, share: float) -> float:
-        if self.settings.decay == "linear":
-            return 1.0 - share
-        if self.settings.decay == "cosine":
-            return 0.5 * (1.0 + math.cos(math.pi * share))
-        if self.settings.decay == "late":
-            return min(1.0, (1.0 - share) / LATE)
-        return 1.0
 
 
 def schedule(settings: TrainSettings, tokens_of_an_epoch: int) -> Schedule:
@@ -186,24 +181,20 @@ def schedule(settings: TrainSettings, tokens_of_an_epoch: int) -> Schedule:
     return Schedule(settings, max(1, math.ceil(tokens / (settings.batch * settings.unroll))), None)
 
 
-# Its curve
+# The curve of a run
 
 
 def draw_curve(run: Run) -> None:
     """log.jsonl → curve.svg"""
     entries = run.log.entries()
-    trained = [(entry["tokens"], _mean_perplexity(entry)) for entry in entries if "loss_forward" in entry]
-    series = {"training (among the sampled words)": trained}
+    losses = [(e["tokens"], (e["loss_forward"] + e["loss_backward"]) / 2) for e in entries if "loss_forward" in e]
+    series = {"training (among the sampled words)": [(tokens, math.exp(min(50.0, loss))) for tokens, loss in losses]}
     for direction in ("forward", "backward"):
         name = f"perplexity_{direction}"
         series[f"held-out, {direction}"] = [(entry["tokens"], entry[name]) for entry in entries if name in entry]
     drawn = {name: points for name, points in series.items() if points}
     if drawn:
         plots.lines(run.path / "curve.svg", drawn, x="tokens", y="perplexity", title=run.path.name, log_y=True)
-
-
-def _mean_perplexity(entry: Mapping[str, float]) -> float:
-    return math.exp(min(50.0, (entry["loss_forward"] + entry["loss_backward"]) / 2))
 
 
 def tensorboard_writer(folder: Path) -> Write:

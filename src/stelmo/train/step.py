@@ -39,7 +39,7 @@ def workers(device: torch.device) -> int:
 
 
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], device: torch.device) -> list[Result]:
-    """One thread for each item, with torch's own threads shared out evenly; their number is restored at the end.
+    """One thread for each item, with torch's own threads divided equally; their number is restored at the end.
 
     Two products that each have a core never wait for one another; one product shared by two cores does, hundreds of
     times in a step.
@@ -97,7 +97,7 @@ class Dropout(NamedTuple):
         return lambda x: x * self._mask(x, generator)
 
     def _mask(self, like: Tensor, generator: np.random.Generator) -> Tensor:
-        """From 16 random bits per number: three times as fast as torch's Bernoulli draws, which use 53."""
+        """A mask from 16 random bits per number: three times as fast as torch's Bernoulli draws, which use 53."""
         bits = np.frombuffer(generator.bytes(2 * like.numel()), np.uint16)
         kept = torch.from_numpy(bits >= round(self.share * (1 << 16))).view(like.shape)
         return kept.to(like.dtype).div_(1 - self.share).to(like.device)
@@ -172,18 +172,19 @@ class EncodedWords:
     """The encoder's outputs for distinct words; each thread encodes some of them."""
 
     def __init__(self, bilm: BiLM, ids_U: Tensor) -> None:
-        self._bilm, self._ids_U, self._trained = bilm, ids_U, _trained(bilm.encoder)
+        self._trained = _trained(bilm.encoder)
         count = min(workers(ids_U.device), len(ids_U))
         shares = [slice(first, None, count) for first in range(count)]  # each thread gets long and short words
-        self._parts = list(zip(shares, side_by_side(self._encode, shares, ids_U.device), strict=True))
+
+        def encode(share: slice) -> Tensor:
+            part_uP: Tensor = bilm.encoder(ids_U[share], trainable.char_cnn)
+            return part_uP
+
+        self._parts = list(zip(shares, side_by_side(encode, shares, ids_U.device), strict=True))
         self.x_UP = bilm.encoder.table.new_empty(len(ids_U), bilm.config.projection)
         for share, part_uP in self._parts:
             self.x_UP[share] = part_uP.detach()
         self.x_UP.requires_grad_(bool(self._trained))
-
-    def _encode(self, share: slice) -> Tensor:
-        part_uP: Tensor = self._bilm.encoder(self._ids_U[share], trainable.char_cnn)
-        return part_uP
 
     def backward(self, gradients: Sequence[Tensor]) -> None:
         """The directions' gradients of the vectors → the encoder's `.grad`; none, if it is not trained."""
@@ -221,12 +222,12 @@ def _stack(
 ) -> tuple[Tensor, State]:
     """Token vectors of a window → what the softmax reads, and the end state (L, B, ·) of the direction.
 
-    The only place that distinguishes LSTMs, with hand-written gradients, from encoders trained by autograd.
+    The only function that distinguishes LSTMs, with hand-written gradients, from encoders trained by autograd.
     """
     if bilm.context is not None:
         h_TBP = _end_to_end(bilm.context, direction, x_TBP, batch.places_2TB, drop.function(direction))
         return h_TBP, State(state.h[direction], state.c[direction])
-    cells = _cells(bilm, direction)
+    cells: list[ProjectedLstm] = list((bilm.lstm_forward, bilm.lstm_backward)[direction])  # type: ignore[arg-type]
     *masks, last = drop.masks(x_TBP, len(cells) + 1, direction)
     ends = []
     for depth, (cell, mask) in enumerate(zip(cells, masks, strict=True)):
@@ -256,10 +257,6 @@ def _dropped(x_TBP: Tensor, mask: Tensor | None) -> Tensor:
     return x_TBP if mask is None else x_TBP * mask
 
 
-def _cells(bilm: BiLM, direction: int) -> list[ProjectedLstm]:
-    return list((bilm.lstm_forward, bilm.lstm_backward)[direction])  # type: ignore[arg-type]
-
-
 def _trained(*modules: Module) -> list[Parameter]:
     return [parameter for module in modules for parameter in module.parameters() if parameter.requires_grad]
 
@@ -282,7 +279,7 @@ def _reference_step(
     scale: float,
     drop: Dropout,
 ) -> StepResult:
-    """As the papers' code does: every position through the encoder, one step after another, a gradient for each row."""
+    """As the paper's code does: encode every position, run one step after another, a gradient for each softmax row."""
     weight_VP, bias_V = (part.detach().requires_grad_() for part in (softmax.weight, softmax.bias))
     found, ends = [], []
     for direction in DIRECTIONS:

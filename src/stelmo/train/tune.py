@@ -26,7 +26,7 @@ from stelmo.train.learner import Start, log_frequencies
 from stelmo.train.presets import Layer, Plan, overridden
 from stelmo.train.pretrain import Outcome, pretrain
 from stelmo.train.run_state import Best, StageReport, TrainProgress
-from stelmo.train.warm_start import RowLesson, WarmStart, WordVectors, read_vectors, trained_once
+from stelmo.train.warm_start import RowFit, WarmStart, WordVectors, read_vectors, trained_once
 from stelmo.train.world import World, join, local_device
 
 # One epoch, with a lower learning rate than training from the start.
@@ -92,7 +92,9 @@ def tune(
             outcome = pretrain(Plan(saved.config, settings.softmax, start), corpus, to / SOFTMAX, progress, world)
             if not outcome.finished:
                 return Tuned(outcome, figures(to))
-            head = _learned_softmax(to)
+            learned = models.read(to / SOFTMAX / "model").read_softmax
+            assert learned is not None, "a run writes the softmax with its model"
+            head = learned()
         plan = Plan(saved.config, settings.everything, _start(saved, head, frozen=False))
         return Tuned(pretrain(plan, corpus, to, progress, world), figures(to))
 
@@ -108,7 +110,10 @@ def _own_softmax(saved: SavedModel, corpus: Corpus, new_softmax: bool) -> Softma
     if without and not isinstance(reads, WordInput):
         return None
     if saved.vocabulary is None:
-        raise ModelError("the model has no vocabulary, so its softmax has no words; name it, or learn a new softmax")
+        raise ModelError(
+            "the model has no vocabulary, so its softmax has no words; give its file (--vocabulary), or learn a new "
+            "softmax (--new-softmax)"
+        )
     if saved.vocabulary.words != corpus.vocabulary.words:
         way_out = "" if isinstance(reads, WordInput) else ", or learn a new softmax (--new-softmax)"
         raise DataError(
@@ -150,21 +155,15 @@ def _frozen_start(
 
         vectors = warm.vectors or trained_once(corpus, to, progress.message)
         found = WordVectors(corpus, vectors, warm.settings, saved.config.projection)
-        lesson = RowLesson(saved.bilm, corpus, found, settings.softmax, saved.alphabet)
-        return lesson.run(max(1, warm.settings.steps // 10), advance)
+        fit = RowFit(saved.bilm, corpus, found, settings.softmax, saved.alphabet)
+        return fit.run(max(1, warm.settings.steps // 10), advance)
 
-    return start._replace(softmax=world.share(world.lead(learned)))
+    return start._replace(softmax=world.lead(learned))
 
 
 def _start(saved: SavedModel, softmax: Softmax, frozen: bool) -> Start:
     digest = hashlib.sha256(saved.fingerprint().encode() + softmax.bias.double().numpy().tobytes())
     return Start(saved.bilm, softmax, frozen, saved.alphabet, digest.hexdigest()[:32])
-
-
-def _learned_softmax(to: Path) -> Softmax:
-    read = models.read(to / SOFTMAX / "model").read_softmax
-    assert read is not None, "a run writes the softmax with its model"
-    return read()
 
 
 def figures(to: Path) -> dict[str, Best]:

@@ -6,6 +6,7 @@ P projection.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ Watch = Callable[[Window, NDArray[np.bool_]], None]
 
 
 def figures(found: Perplexity) -> dict[str, float]:
-    """By their names in the log."""
+    """The figures by their names in the log."""
     return {
         "perplexity": found.combined,
         "perplexity_forward": found.forward,
@@ -58,7 +59,7 @@ def validate(
     tokens: int | None = None,
     watch: Watch | None = None,
 ) -> Perplexity:
-    """On all sentences, or on evenly spaced ones with about `tokens` tokens; the processes share the rows.
+    """Perplexity on all sentences, or on evenly spaced ones with about `tokens` tokens; the processes share the rows.
 
     `watch` is called after each window, with the types of all processes and the mask of those that count.
     """
@@ -86,28 +87,18 @@ def validate(
 
 
 def _uncut(sentences: Sentences, rows: int, steps: int) -> Iterator[Masked]:
-    """Windows of whole sentences, as many side by side as there are processes."""
-    waiting: list[Window] = []
-    for window in whole(sentences, steps):
-        waiting.append(window)
-        if len(waiting) == rows:
-            yield _side_by_side(waiting, rows)
-            waiting = []
-    if waiting:
-        yield _side_by_side(waiting, rows)
-
-
-def _side_by_side(windows: list[Window], rows: int) -> Masked:
-    """Windows of one row each → one of so many rows; masked cells hold <S>."""
-    longest = max(window.inputs_2TB.shape[1] for window in windows)
-    joined = [np.zeros((2, longest, rows), np.int64) for _ in Window._fields]
-    mask_TB = np.zeros((longest, rows), bool)
-    for row, window in enumerate(windows):
-        steps = window.inputs_2TB.shape[1]
-        mask_TB[:steps, row] = True
-        for part, found_2T1 in zip(joined, window, strict=True):
-            part[:, :steps, row] = found_2T1[:, :, 0]
-    return Window(*joined), mask_TB
+    """Windows of whole sentences, `rows` of them side by side; masked cells hold <S>."""
+    windows = whole(sentences, steps)
+    while group := list(islice(windows, rows)):
+        longest = max(window.inputs_2TB.shape[1] for window in group)
+        joined = [np.zeros((2, longest, rows), np.int64) for _ in Window._fields]
+        mask_TB = np.zeros((longest, rows), bool)
+        for row, window in enumerate(group):
+            length = window.inputs_2TB.shape[1]
+            mask_TB[:length, row] = True
+            for part, found_2T1 in zip(joined, window, strict=True):
+                part[:, :length, row] = found_2T1[:, :, 0]
+        yield Window(*joined), mask_TB
 
 
 @torch.no_grad()

@@ -1,11 +1,11 @@
 """A run starts from static word vectors instead of random weights. Before the first step,
 
-  the encoder   learns to spell: for the frequent words of the corpus it regresses the vectors, centred and scaled,
-                on its first D outputs; a word-id model copies them into its table
+  the encoder   is trained to predict the vectors of frequent words, centred and scaled, from their spelling, with its
+                first D outputs (`EncoderFit`); a word-id model copies them into its table
   the softmax   takes them as the first D columns of its rows, and the words' log frequencies as its bias
 
-and the LSTMs start from random weights as always. A model that is tuned (`tune`) keeps its encoder; the rows
-of its new softmax are the vectors times a D × P matrix, learned while the biLM does not change.
+and the LSTMs start from random weights. A model that is tuned (`tune`) keeps its encoder; the rows of its new
+softmax are the vectors times a D × P matrix, learned while the biLM does not change (`RowFit`).
 
 D columns of the vectors, P projection, S types, V vocabulary, U words that have a vector, u words of one step.
 """
@@ -33,28 +33,27 @@ from stelmo.store.runs import Run
 from stelmo.store.static import StaticVectors
 from stelmo.text.ids import Alphabet, Vocabulary, word_ids
 from stelmo.train.batches import Batches, negatives, sampled_words
-from stelmo.train.learner import Start, log_frequencies, random_softmax
+from stelmo.train.learner import MARKERS, Start, log_frequencies, random_softmax
 from stelmo.train.step import DIRECTIONS, EncodedWords, outputs
 
-FOLDER = "warm-start"  # inside the run: the spelling lesson's checkpoints and, for `trained`, the vectors
-MARKERS = 2  # types 0 and 1 are <S> and </S>
+FOLDER = "warm-start"  # inside the run: the checkpoints of `EncoderFit` and, for `trained`, the vectors
 UNUSED_OUTPUTS = 0.01  # weight of the penalty that keeps the encoder's other outputs small
 MOST_DIMENSIONS = 10_000  # beyond it the main directions would take gigabytes
-SAVE_EVERY = 500  # steps of the lesson between checkpoints
-TRAINED = "trained"  # in place of a file's name: word2vec on the corpus itself, so wide and for so many epochs
-WIDTH = 100
+SAVE_EVERY = 500  # steps of `EncoderFit` between checkpoints
+TRAINED = "trained"  # in place of a file's name: word2vec on the corpus itself
+WIDTH = 100  # of these vectors
 EPOCHS = 5
 ROW_RATE = 0.01  # peak learning rate of the matrix that turns vectors into a new softmax's rows
 
 Matrix = NDArray[np.float32]
 Say = Callable[[str], None]
-Advance = Callable[[float, str], None]  # called with the finished share of the lesson, and figures to show
+Advance = Callable[[float, str], None]  # called with the finished share of a fit, and figures to show
 
 
 class WordVectors:
     """The static vectors of a corpus's words, centred and scaled to unit variance; D columns.
 
-    Centre and scale are means over the words, weighted by the square roots of their counts, as the lesson draws them.
+    Centre and scale are means over the words, weighted by the square roots of their counts, as `EncoderFit` draws them.
     """
 
     def __init__(self, corpus: Corpus, vectors: StaticVectors, settings: VectorSettings, projection: int) -> None:
@@ -151,7 +150,7 @@ def read_vectors(source: str, corpus: Corpus, settings: VectorSettings, projecti
 def warm_start(
     warm: WarmStart, config: ModelConfig, seed: int, corpus: Corpus, run: Run, say: Say, advance: Advance
 ) -> Start:
-    """The start from static vectors; interrupted, the same call resumes from the lesson's last checkpoint."""
+    """The start from static vectors; interrupted, the same call resumes from the last checkpoint of the fit."""
     vectors = warm.vectors or trained_once(corpus, run.path, say)
     found = WordVectors(corpus, vectors, warm.settings, config.projection)
     say(
@@ -160,12 +159,13 @@ def warm_start(
         f"{config.projection} outputs"
     )
     bilm = BiLM(config).reset(seed)
-    if isinstance(config.input, WordInput):
-        _fill_table(bilm, found, corpus.vocabulary, warm.settings.scale)
-    else:
-        Lesson(bilm, found, warm.settings, seed, word_ids(config, corpus.vocabulary)).run(run, say, advance)
-    softmax = random_softmax(len(corpus.vocabulary), config, seed)
     numbers, vectors_UD = found.of_vocabulary(corpus.vocabulary)
+    if isinstance(config.input, WordInput):
+        with torch.no_grad():
+            bilm.encoder.table[numbers, : found.width] = torch.from_numpy(vectors_UD * warm.settings.scale)
+    else:
+        EncoderFit(bilm, found, warm.settings, seed, word_ids(config, corpus.vocabulary)).run(run, say, advance)
+    softmax = random_softmax(len(corpus.vocabulary), config, seed)
     softmax.weight[numbers, : found.width] = torch.from_numpy(vectors_UD * warm.settings.rows)
     softmax.bias.copy_(log_frequencies(corpus, found.counts_S))
     return Start(bilm, softmax, False, None, warm.digest)
@@ -199,14 +199,8 @@ class _Text:
                 start = end
 
 
-@torch.no_grad()
-def _fill_table(bilm: BiLM, found: WordVectors, vocabulary: Vocabulary, scale: float) -> None:
-    numbers, vectors_UD = found.of_vocabulary(vocabulary)
-    bilm.encoder.table[numbers, : found.width] = torch.from_numpy(vectors_UD * scale)
-
-
-class Lesson:
-    """The character encoder learns static vectors: mean squared error, words drawn by the root of their counts."""
+class EncoderFit:
+    """Trains the character encoder to predict static vectors: squared error, words drawn by root of count."""
 
     def __init__(
         self,
@@ -223,20 +217,22 @@ class Lesson:
         self._optimizer = torch.optim.Adam(bilm.encoder.parameters(), settings.lr, fused=True)
 
     def run(self, run: Run, say: Say, advance: Advance) -> None:
-        """All steps, or the remaining ones of an interrupted lesson."""
+        """Train all steps, or the remaining ones after an interruption."""
         folder = Run(run.path / FOLDER)
         runs.make(folder.path / "checkpoints")
-        first = self._resume(folder, say)
-        for step in range(first, self._settings.steps):
-            unexplained = self.step(step)
-            done, steps = step + 1, self._settings.steps
+        first, steps = self._resume(folder, say), self._settings.steps
+        for done in range(first + 1, steps + 1):
+            unexplained = self.step(done - 1)
             advance(done / steps, f"step {done:,}/{steps:,}, unexplained variance {unexplained:.2f}")
-            if (step + 1) % SAVE_EVERY == 0 or step + 1 == self._settings.steps:
-                folder.save(step + 1, self._tensors(), {"step": step + 1, "unexplained": unexplained}, keep=1)
+            if done % SAVE_EVERY == 0 or done == steps:
+                tensors = {f"encoder.{name}": tensor for name, tensor in self._bilm.encoder.state_dict().items()}
+                for number, state in self._optimizer.state_dict()["state"].items():
+                    tensors |= {f"adam.{number}.{key}": value for key, value in state.items()}
+                folder.save(done, tensors, {"step": done, "unexplained": unexplained}, keep=1)
         say(f"warm start: the encoder leaves {self.unexplained():.0%} of the vectors' variance unexplained")
 
     def step(self, number: int) -> float:
-        """One step; the share of the drawn words' variance that was unexplained before it."""
+        """Train one step → the share of the drawn words' variance that was unexplained before it."""
         settings, encoder = self._settings, self._bilm.encoder
         rate = min(1.0, (number + 1) / 100) * (1 - number / settings.steps)
         for group in self._optimizer.param_groups:
@@ -252,7 +248,7 @@ class Lesson:
         return unexplained
 
     def _gradient(self, x_uP: Tensor, targets_uD: Tensor) -> tuple[Tensor, float]:
-        """Of ‖x_D − target‖² / (U·D·scale²) + the penalty on the other outputs; and the first term."""
+        """The gradient of ‖x_D − target‖² / (U·D·scale²) + the penalty on the other outputs; and the first term."""
         width, variance = targets_uD.shape[1], self._settings.scale**2
         error_uD = x_uP[:, :width] - targets_uD
         gradient_uP = x_uP * (2 * UNUSED_OUTPUTS / max(1, x_uP[:, width:].numel()))
@@ -261,17 +257,12 @@ class Lesson:
 
     @torch.no_grad()
     def unexplained(self) -> float:
-        """Over the most frequent words, up to ten thousand."""
+        """The unexplained share of the variance over the most frequent words, up to ten thousand."""
         words = EncodedWords(self._bilm, self._ids_U[:10_000])
         return self._gradient(words.x_UP, self._targets_UD[:10_000])[1]
 
-    def _tensors(self) -> dict[str, Tensor]:
-        named = {f"encoder.{name}": tensor for name, tensor in self._bilm.encoder.state_dict().items()}
-        for number, state in self._optimizer.state_dict()["state"].items():
-            named |= {f"adam.{number}.{key}": value for key, value in state.items()}
-        return named
-
     def _resume(self, folder: Run, say: Say) -> int:
+        """Read the newest checkpoint, if there is one → the number of steps that are done."""
         path = folder.newest(say)
         if path is None:
             return 0
@@ -287,8 +278,8 @@ class Lesson:
         return int(about["step"])
 
 
-class RowLesson:
-    """The rows of a new softmax for a biLM that does not change: static vectors times a matrix, which is learned.
+class RowFit:
+    """Trains the rows of a new softmax for a biLM that does not change: static vectors times a learned matrix.
 
     Words that are rare in the text get a useful row, too: similar vectors give similar rows.
     """
@@ -312,29 +303,26 @@ class RowLesson:
 
     @torch.no_grad()
     def run(self, steps: int, advance: Advance) -> Softmax:
-        for step in range(steps):
-            self._optimizer.param_groups[0]["lr"] = ROW_RATE * (1 - step / steps)
-            loss = self._step(step + 1)
-            advance((step + 1) / steps, f"step {step + 1:,}/{steps:,}, training loss {loss:.2f}")
-        return self.softmax
-
-    def _step(self, number: int) -> float:
         settings, weight_VP, bias_V = self._settings, self.softmax.weight, self.softmax.bias
-        batch = self._batches(self._streams.next(settings.unroll))
-        h_2TBP, self._state = outputs(self._bilm, batch, self._state)
-        count, loss, parts = sampled_words(settings, len(bias_V)), 0.0, []
-        drawn = negatives(settings.seed, number, len(bias_V), count) if count else None
-        for direction in DIRECTIONS:
-            head = (h_2TBP[direction].flatten(0, 1), batch.targets_2TB[direction].flatten(), weight_VP, bias_V)
-            found = losses.full_softmax(*head) if drawn is None else losses.sampled_softmax(*head, *drawn)
-            loss += float(found.loss) / len(DIRECTIONS)
-            parts.append(found.rows)
-        rows = losses.merge(parts)
-        gradient_VP = torch.zeros_like(weight_VP).index_add_(0, rows.rows_n, rows.weight_nP)
-        self._matrix_DP.grad = self._vectors_UD.t() @ gradient_VP[self._numbers_U]
-        self._optimizer.step()
-        weight_VP[self._numbers_U] = self._vectors_UD @ self._matrix_DP
-        return loss
+        count = sampled_words(settings, len(bias_V))
+        for step in range(1, steps + 1):
+            batch = self._batches(self._streams.next(settings.unroll))
+            h_2TBP, self._state = outputs(self._bilm, batch, self._state)
+            drawn = negatives(settings.seed, step, len(bias_V), count) if count else None
+            loss, parts = 0.0, []
+            for direction in DIRECTIONS:
+                head = (h_2TBP[direction].flatten(0, 1), batch.targets_2TB[direction].flatten(), weight_VP, bias_V)
+                found = losses.full_softmax(*head) if drawn is None else losses.sampled_softmax(*head, *drawn)
+                loss += float(found.loss) / len(DIRECTIONS)
+                parts.append(found.rows)
+            rows = losses.merge(parts)
+            gradient_VP = torch.zeros_like(weight_VP).index_add_(0, rows.rows_n, rows.weight_nP)
+            self._matrix_DP.grad = self._vectors_UD.t() @ gradient_VP[self._numbers_U]
+            self._optimizer.param_groups[0]["lr"] = ROW_RATE * (1 - (step - 1) / steps)
+            self._optimizer.step()
+            weight_VP[self._numbers_U] = self._vectors_UD @ self._matrix_DP
+            advance(step / steps, f"step {step:,}/{steps:,}, training loss {loss:.2f}")
+        return self.softmax
 
 
 # Vectors trained on the text itself
@@ -368,12 +356,8 @@ def train_vectors(
         epochs=EPOCHS,
         seed=1,
         workers=1,  # with several threads the order of updates differs from run to run
-        hashfxn=_number,
+        # Python's own hash of a string differs from process to process.
+        hashfxn=lambda text: zlib.crc32(text.encode("utf-8", "surrogatepass")),
         callbacks=[Epochs()],
     )
     return StaticVectors(list(model.wv.index_to_key), np.array(model.wv.vectors, np.float32))
-
-
-def _number(text: str) -> int:
-    """Python's own hash of a string differs from process to process."""
-    return zlib.crc32(text.encode("utf-8", "surrogatepass"))

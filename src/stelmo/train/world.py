@@ -126,7 +126,7 @@ def join(device: torch.device) -> Iterator[World]:
 
 
 def local_device(name: str) -> torch.device:
-    """The device of this process: of several on one machine, each uses the GPU of its own local rank."""
+    """The device of this process; several processes on one machine each use the GPU of their local rank."""
     return available(name, int(os.environ.get("LOCAL_RANK", 0)))
 
 

@@ -1,4 +1,10 @@
-"""`stelmo convert`: formats and back, and the old spelling of the format."""
+"""`stelmo convert`: formats and back, centring, and the old spelling of the format."""
+
+import corpora
+import numpy as np
+import tiny
+
+import stelmo
 
 
 def test_convert_and_info_go_there_and_back(call, tmp_path):
@@ -19,3 +25,24 @@ def test_the_format_s_old_spelling_works_with_a_note(call, tmp_path):
         "note: --to FORMAT is now called --format FORMAT; the old spelling will stop working in the next release\n"
     )
     assert (tmp_path / "published" / "weights.hdf5").is_file()
+
+
+def test_a_model_is_centred_on_a_corpus(call, tmp_path):
+    corpora.make(tmp_path / "corpus", list(corpora.FOUR), heldout=1)
+    assert call("convert", "model", "centred", "--centre", "corpus").code == 0
+    before, after = (stelmo.load(tmp_path / name, state="fresh") for name in ("model", "centred"))
+    words = [line.split() for line in (tmp_path / "corpus.tok").read_text().splitlines()]
+    moved = np.concatenate([a[0] - b[0] for a, b in zip(before.layers(words), after.layers(words), strict=True)])
+    np.testing.assert_allclose(moved, np.broadcast_to(moved[0], moved.shape), atol=1e-5)
+    assert np.abs(moved).max() > 0.1
+    for one, other in zip(before.layers(words), after.layers(words), strict=True):
+        np.testing.assert_allclose(one[1:], other[1:], atol=1e-5)
+
+
+def test_an_encoder_that_cannot_be_centred_is_refused(call, tmp_path):
+    corpora.make(tmp_path / "corpus", list(corpora.FOUR), heldout=1)
+    tiny.folder(tmp_path / "transformer", config=tiny.ENCODERS["transformer"])
+    done = call("convert", "transformer", "centred", "--centre", "corpus")
+    assert done.code == 2
+    assert "only LSTM models whose layer 0 ends with a bias can be centred" in done.err
+    assert not (tmp_path / "centred").exists()

@@ -280,6 +280,8 @@ WRONG = {
     "an output in no folder": (nothing, ["a b", "-o", "no/v.npz"], "no folder"),
     "an unknown layer": (nothing, ["a b", "--layer", "9"], "layer: 9"),
     "a layer of no name": (nothing, ["a b", "--layer", "bottom"], "layer"),
+    "a layer with two signs": (nothing, ["a b", "--layer=--1"], "layer"),
+    "a layer in superscript": (nothing, ["a b", "--layer", "²"], "layer"),
     "all layers in a table": (nothing, ["a b", "--layer", "all"], "-o FILE"),
     "an unknown state": (nothing, ["a b", "--state", "hot"], "state"),
     "an unknown number type": (nothing, ["a b", "--dtype", "int3"], "dtype"),

@@ -1,5 +1,7 @@
 """All commands: help, version, exit codes, and one line for what is wrong or interrupted."""
 
+import re
+
 import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
@@ -46,6 +48,12 @@ def test_an_option_means_the_same_in_every_command():
     assert [help_ for help_ in files.values() if "utput file" not in help_] == []
     assert set(visible("--index")) == {"neighbours", "serve"}
     assert set(visible("--format")) == {"convert"}
+
+
+def test_help_has_no_tags_which_markdown_would_leave_out():
+    parameters = [found for command in get_command(app).commands.values() for found in command.params]
+    texts = [re.sub("`[^`]*`", "", found.help or "") for found in parameters]
+    assert [text for text in texts if re.search("<[^ ]", text)] == []
 
 
 def test_the_version_is_the_package_s(call):

@@ -68,6 +68,13 @@ def test_a_word_without_a_static_vector_is_noted(stelmo, tmp_path):
     assert json.loads(done.out)["static"] == []
 
 
+def test_no_file_is_blamed_if_the_model_knows_no_other_word(stelmo, monkeypatch):
+    monkeypatch.setattr(search, "is_word", lambda word: word == "bank")
+    done = stelmo("bank", "--in", SENTENCE, "--json")
+    assert json.loads(done.out)["static"] == []
+    assert done.err == ""
+
+
 def test_the_table_has_both_kinds_side_by_side_and_fits_the_terminal(stelmo, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     done = stelmo("bank", "--in", SENTENCE, "--layer", "all", "-k", 2)

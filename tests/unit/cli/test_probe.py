@@ -11,6 +11,7 @@ import pytest
 import tiny
 from unit.probes.test_coarse import folder as coarse_folder
 
+from stelmo.errors import ConfigError
 from stelmo.probes import embedding, pos, run
 from stelmo.store.static import StaticVectors
 
@@ -103,6 +104,12 @@ def test_the_model_reads_every_sentence_once_for_all_layers(name, call, tmp_path
     assert len(read) == texts[name]
 
 
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_limit_below_one_is_refused(name, call, tmp_path):
+    with pytest.raises(ConfigError, match="limit: 0; expected 1 or more"):
+        getattr(run, name)(tmp_path / name, [], limit=0)
+
+
 def test_rows_of_a_layer_are_those_of_that_layer_alone(call, tmp_path):
     model = tiny.model()
     together = run.scws(tmp_path / "scws", [embedding.of_model(model)])
@@ -182,6 +189,11 @@ def test_several_probes_are_shown_in_one_table(call, tmp_path):
     assert "word in context, cosine" in done.out  # the rest of the line is wrapped on a narrow screen
     assert "SCWS, cosine: spearman" in done.out
     assert "word senses" not in done.out
+
+
+def test_all_among_other_probes_means_all(call, tmp_path):
+    arguments = ("--data", tmp_path, "-m", "model", "--cache", "kept", "--json")
+    assert call("scws, all", *arguments).out == call("all", *arguments).out != ""
 
 
 def test_of_all_probes_those_without_data_are_left_out_with_a_note(call, tmp_path):

@@ -52,6 +52,7 @@ def test_standard_input_and_notes_on_what_is_left_out(stelmo):
         (["-o", "words.vec", "--min-count", "2"], "--min-count requires a corpus"),
         (["corpus.txt", "-o", "words.vec", "--layer", "all"], "layer"),
         (["corpus.txt", "-o", "words.vec", "--layer", "9"], "layer: 9 is not one of"),
+        (["corpus.txt", "-o", "words.vec", "--layer=--1"], "layer"),
         (["corpus.txt", "-o", "words.vec", "--min-count", "0"], "min_count"),
         (["corpus.txt", "-o", "words.vec", "--min-count", "99"], "none of 8 words occurs 99 times"),
         (["nowhere.txt", "-o", "words.vec"], "nowhere.txt: no such file"),

@@ -36,6 +36,10 @@ def test_layer_0_is_the_token_layer_twice(model):
     np.testing.assert_allclose(token_layer[:, :6], model.token_vectors(["bank", "river"]), rtol=1e-5)
 
 
+def test_no_words_have_no_token_vectors(model):
+    assert model.token_vectors([]).shape == (0, 6)
+
+
 def test_a_sentence_vector_is_the_mean_over_its_own_tokens_alone(model):
     vectors = model.embed(SENTENCES)
     found = model.sentence_vectors(SENTENCES)

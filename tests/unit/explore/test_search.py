@@ -1,16 +1,18 @@
-"""Search finds what comparing with every use one by one finds, in blocks and by faiss; static neighbours by cosine."""
+"""Search finds what comparing with every use finds, in blocks and by faiss; static, suggested and similar words."""
 
 import numpy as np
 import pytest
 import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.explore.toys import DEPTH, WIDTH, index_of, random_index
+from unit.explore.toys import CONTEXTS, DEPTH, TOPICS, WIDTH, index_of, random_index
 
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, DataError
 from stelmo.explore import index, search
 from stelmo.explore.mixing import Mix, of_layer
+from stelmo.store import uses as store
+from stelmo.store.uses import Manifest, Sentence
 
 WORDS = ["bank", "Bank", "river"] * 12
 QUERY_D = np.array([1.0, -0.5, 0.25, 2.0], np.float32)
@@ -179,3 +181,89 @@ def test_neighbours_of_a_model_are_by_its_layer_0_over_the_words_of_its_vocabula
 def test_a_model_without_a_vocabulary_is_refused():
     with pytest.raises(ConfigError, match="no vocabulary, so it has no static neighbours"):
         search.static_of_model(Model(tiny.saved(vocabulary=None)))
+
+
+def clouds(distance, rng):
+    """(24, 3, 16): uses in two clouds that far apart on the top layer."""
+    layers_NLD = rng.normal(size=(24, 3, 16))
+    layers_NLD[:12, 2, 0] += distance
+    layers_NLD[12:, 2, 0] -= distance
+    return layers_NLD
+
+
+def test_the_best_separated_words_come_first_and_function_words_never(tmp_path):
+    rng = np.random.default_rng(0)
+    words = {"bank": 3, "rock": 30, "play": 8, "house": 0, "the": 50}
+    layers_NLD = np.concatenate([clouds(distance, rng) for distance in words.values()])
+    made = index_of(tmp_path / "uses", [word for word in words for _ in range(24)], layers_NLD)
+    assert search.separating(made, 9) == ["rock", "play", "bank", "house"]
+    assert search.separating(made, 2) == ["rock", "play"]
+
+
+def test_with_context_vectors_the_words_around_the_uses_count(tmp_path):
+    """On the top layer "rock" separates; by the words around them only "bank" does."""
+    rng = np.random.default_rng(0)
+    money, river = ([f"{topic}{n}" for n in numbers] for topic, numbers in TOPICS.items())
+    banks = [["bank", *rng.choice(money if n < 12 else river, 5)] for n in range(24)]
+    rocks = [["rock", *rng.permutation([*money, *river])[:5]] for n in range(24)]
+    layers_NLD = np.concatenate([clouds(0, rng), clouds(30, rng)]).astype(np.float16)
+    store.prepare(tmp_path / "uses", Manifest(model="toy", settings={}, depth=3, width=16))
+    with store.writing(tmp_path / "uses") as writer:
+        writer.add([Sentence(tuple(tokens), (0,)) for tokens in [*banks, *rocks]], layers_NLD)
+    made = index.open(tmp_path / "uses")
+    assert search.separating(made, 2) == ["rock", "bank"]
+    assert search.separating(made, 2, CONTEXTS) == ["bank", "rock"]
+
+
+def test_words_are_kept_when_an_index_is_made_and_again_when_it_grows(tmp_path, monkeypatch):
+    monkeypatch.setattr(search, "FEWEST", 2)
+    counted = []
+    original = search.separating
+    monkeypatch.setattr(search, "separating", lambda *given: (counted.append(1), original(*given))[1])
+    model = tiny.model()
+    sentences = [["the", "bank"], ["a", "bank"], ["a", "river"], ["the", "river", "bank"]]
+    found = index.build(model, sentences, tmp_path / "uses")
+    assert sorted(search.suggested(found, 9)) == ["bank", "river"]
+    index.build(model, sentences, tmp_path / "uses")
+    assert len(counted) == 1
+    grown = index.build(model, [["über", "bank"], ["über", "river"]], tmp_path / "uses")
+    assert len(counted) == 2
+    assert sorted(search.suggested(grown, 9)) == ["bank", "river", "über"]
+    assert len(search.suggested(grown, 1)) == 1
+    assert len(counted) == 2
+
+
+@pytest.mark.parametrize("damaged", ["", "{", '{"uses": 4, "words": ["zzz"]}', '{"uses": 3, "words": []}'])
+def test_an_index_without_them_or_with_others_has_them_computed(tmp_path, monkeypatch, damaged):
+    monkeypatch.setattr(search, "FEWEST", 2)
+    found = index.build(tiny.model(), [["the", "bank"], ["a", "bank"]], tmp_path / "uses")
+    assert len(found) == 4
+    (tmp_path / "uses" / "suggested.json").write_text(damaged)
+    assert search.suggested(found, 9) == ["bank"]
+    (tmp_path / "uses" / "suggested.json").unlink()
+    assert search.suggested(found, 9) == ["bank"]
+
+
+def test_two_outliers_are_not_a_meaning(tmp_path):
+    rng = np.random.default_rng(1)
+    outlying = rng.normal(size=(24, 3, 16))
+    outlying[:2, 2, 0] += 100
+    layers_NLD = np.concatenate([outlying, clouds(3, rng)])
+    made = index_of(tmp_path / "uses", ["bank"] * 24 + ["rock"] * 24, layers_NLD)
+    assert search.separating(made, 2) == ["rock", "bank"]
+
+
+def test_rare_words_are_not_suggested(tmp_path):
+    assert search.separating(random_index(tmp_path / "uses", ["bank"] * 19), 5) == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "best"), [("bnak", "bank"), ("Rivers", "river"), ("rivver", "river"), ("bank", "bank")]
+)
+def test_a_misspelled_word_finds_the_one_that_was_meant(tmp_path, typed, best):
+    made = random_index(tmp_path / "uses", ["bank", "bank", "back", "bark", "river", "zebra"])
+    assert search.spelled_like(made, typed, 3)[0] == best
+
+
+def test_a_word_like_no_other_finds_none(tmp_path):
+    assert search.spelled_like(random_index(tmp_path / "uses", ["bank", "river"]), "zzz", 3) == []

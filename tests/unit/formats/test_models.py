@@ -320,6 +320,13 @@ def test_a_vocabulary_of_another_length_than_the_softmax_is_refused(tmp_path):
         models.read(folder).read_softmax()
 
 
+def test_a_softmax_of_a_single_number_is_refused(tmp_path):
+    folder = tiny.folder(tmp_path / "m")
+    save_file({"weight": torch.tensor(1.0), "bias": torch.ones(10)}, folder / "softmax.safetensors")
+    with pytest.raises(ModelError, match=r"softmax weight has shape \(\)"):
+        models.read(folder).read_softmax()
+
+
 def test_a_word_id_model_without_its_vocabulary_is_refused(tmp_path):
     folder = tiny.folder(tmp_path / "m", "bilm", tiny.WORD_CONFIG)
     (folder / "vocab.txt").unlink()

@@ -72,6 +72,17 @@ def test_ids_and_mask_are_the_same_as_sentences(ours):
     assert_equal_to_ours(masked, ours)
 
 
+@pytest.mark.parametrize("sentences", [[], [[]], [[], ["a"]]], ids=str)
+def test_without_words_there_are_vectors_of_the_same_shape_with_and_without_gradients(ours, sentences):
+    wrapped = StelmoModel.of(ours)
+    fast = wrapped(sentences=sentences).last_hidden_state
+    wrapped.bilm.requires_grad_(True)
+    learning = wrapped(sentences=sentences).last_hidden_state
+    wrapped.bilm.requires_grad_(False)
+    longest = max(map(len, sentences), default=0)
+    assert fast.shape == learning.shape == (len(sentences), longest, ours.config.width)
+
+
 def test_layers_come_only_when_asked_for(ours):
     model = StelmoModel.of(ours)
     assert model(sentences=SENTENCES).hidden_states is None

@@ -204,8 +204,8 @@ def test_before_fit_there_are_no_vectors(folder):
         (["a", None], "row 1: NoneType None; expected a text"),
         (["a", float("nan")], "row 1: float nan"),
         (["a", b"a"], "row 1: bytes b'a'"),
-        ([["a"], ["b", 3]], "row 1: token 3; tokens are strings"),
-        ([[["a"], ["b"]]], "row 0: token .'a'.; tokens are strings"),
+        ([["a"], ["b", 3]], "row 1: token 3; tokens must be strings"),
+        ([[["a"], ["b"]]], "row 0: token .'a'.; tokens must be strings"),
     ],
 )
 def test_what_is_no_text_is_refused(folder, texts, message):

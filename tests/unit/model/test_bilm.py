@@ -5,13 +5,16 @@ import math
 import numpy as np
 import oracle
 import pytest
+import tiny
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shared import loaded
 
 from stelmo.config import CharInput, LstmConfig, ModelConfig, WordInput
+from stelmo.engine import plain
 from stelmo.model.bilm import BiLM, State, with_residual
+from stelmo.text.ids import Vocabulary, word_ids
 
 VOCABULARY = ["<S>", "</S>", "<UNK>", "the", "bank", "naïve", "🙂", "."]
 SENTENCES = [
@@ -266,3 +269,45 @@ def test_from_the_second_layer_on_the_input_is_added_to_the_output(depth, skip, 
 
 def test_the_sum_can_be_computed_in_another_way():
     assert with_residual(1, 10, 3, True, max) == 10
+
+
+def layers_of(bilm):
+    ids = word_ids(bilm.config, Vocabulary(tiny.WORDS))
+    batch = plain.batch_of_tokens([["the", "bank", "."], ["river"]], ids)
+    layers, end = plain.layers(bilm, batch, bilm.zero_state(2))
+    return layers, end, torch.arange(layers.shape[2]) < batch.lengths_B[:, None]
+
+
+NORMED = tiny.CHARS.model_copy(update={"layer_norm": 1e-6})
+WITH_OFFSET = {
+    "characters": tiny.CONFIG,
+    "layer norm": ModelConfig(input=NORMED, lstm=tiny.LSTM),
+    "word ids": tiny.WORD_CONFIG,
+}
+WITHOUT_OFFSET = {
+    "F = P": ModelConfig(input=CharInput(embedding=4, filters=((1, 2), (3, 4))), lstm=tiny.LSTM),
+    "projected first": ModelConfig(
+        input=tiny.CHARS.model_copy(update={"projection": "after_convolution"}), lstm=tiny.LSTM
+    ),
+    "transformer": tiny.ENCODERS["transformer"],
+}
+
+
+@pytest.mark.parametrize("config", WITH_OFFSET.values(), ids=WITH_OFFSET)
+def test_centring_moves_layer_0_and_nothing_else(config):
+    bilm, mean = tiny.bilm(config, dtype=torch.float64), torch.randn(6, dtype=torch.float64) * 3
+    before, end, inside = layers_of(bilm)
+    assert bilm.centre(mean)
+    after, end_after, _ = layers_of(bilm)
+    torch.testing.assert_close(after[1:], before[1:], rtol=0, atol=1e-12)
+    torch.testing.assert_close(end_after, end, rtol=0, atol=1e-12)
+    moved = (before[0] - after[0])[inside]
+    torch.testing.assert_close(moved, torch.cat([mean, mean]).expand_as(moved), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("config", WITHOUT_OFFSET.values(), ids=WITHOUT_OFFSET)
+def test_what_cannot_be_centred_is_unchanged(config):
+    bilm = tiny.bilm(config)
+    before = {name: tensor.clone() for name, tensor in bilm.state_dict().items()}
+    assert not bilm.centre(torch.ones(6))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in bilm.state_dict().items())

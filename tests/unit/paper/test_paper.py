@@ -2,14 +2,16 @@
 
 import base64
 import json
+import os
 import re
+import sys
 
 import numpy as np
 import pytest
 from unit.tasks import samples
 
 from stelmo.errors import ConfigError, DataError, OutputError
-from stelmo.paper import cells, document, published, report
+from stelmo.paper import cells, document, report
 from stelmo.paper import run as runs
 from stelmo.paper.cells import Cell, Setup
 from stelmo.paper.document import Command, Commands, Heading, Link, Picture, Table, Text
@@ -74,7 +76,7 @@ def test_a_cell_is_a_command_that_can_be_typed(setup):
 
 
 def test_every_task_of_the_paper_has_published_figures():
-    assert set(published.TABLE_1) == set(TASKS) == set(published.TITLES)
+    assert set(report.TABLE_1) == set(TASKS) == set(report.TITLES)
     assert set(report.PARTS) == set(cells.PARTS)
 
 
@@ -156,7 +158,7 @@ def test_ablations_have_at_most_their_number_of_seeds(setup):
 def test_the_published_gains_are_the_paper_s_own(task):
     """What the paper prints as relative reduction, from its own two columns."""
     printed = {"squad": 24.9, "snli": 5.8, "srl": 17.2, "coref": 9.8, "ner": 21.0, "sst5": 6.8}
-    pair = published.TABLE_1[task]
+    pair = report.TABLE_1[task]
     assert float(report.gain(*pair)[1].rstrip(" %")) == pytest.approx(printed[task], abs=0.15)
 
 
@@ -209,6 +211,16 @@ def test_cells_are_run_once_and_what_fails_is_told(tmp_path):
     assert 0 < runs.spent(good, tmp_path).processor <= 2 * runs.spent(good, tmp_path).seconds
     again = runs.run([good, bad], tmp_path, 1, told.append)
     assert [entry.cell.name for entry in again] == ["wrong"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="starts a shell script")
+def test_a_log_that_ends_within_a_character_is_told_and_the_others_run(tmp_path, monkeypatch):
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\nprintf 'ended at \\303' >&2\nexit 3\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    outcomes = runs.run([cell("one", "info"), cell("two", "info")], tmp_path, 1, lambda outcome: None)
+    assert [outcome.failure for outcome in outcomes] == ["ended at \ufffd"] * 2
 
 
 def test_a_cell_of_fewer_seeds_waits_for_the_others(setup):

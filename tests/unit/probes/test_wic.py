@@ -83,6 +83,7 @@ def test_a_word_without_offsets_is_found_by_its_form(tmp_path, word, sentence, p
         ("bank\tN\t0-2\ta b\tc d\n", "T\n", "position 2; the sentence has words 0 to 1"),
         (OFFICIAL, "T\n", "1 answers; expected 2, one for each line of train.data.txt"),
         (OFFICIAL, "T\nyes\n", "gold.txt:2: 'yes'; expected T or F"),
+        ("\n", "", "train.data.txt: no pairs; expected one on each line"),
     ],
 )
 def test_flawed_official_files_are_refused(tmp_path, data, gold, message):
@@ -99,6 +100,7 @@ def test_flawed_official_files_are_refused(tmp_path, data, gold, message):
         (SUPERGLUE | {"start2": 40, "end2": 44}, "no word between the characters 40 and 44 of sentence2"),
         ({"label": 1, "text": "Word bank"}, "the keys label, text; expected word, sentence1"),
         (text("bank", "xyz", "bank"), "no form of 'bank' in 'xyz'"),
+        (text("bank", " ", "bank"), "no form of 'bank' in ' '"),
     ],
 )
 def test_flawed_json_is_refused(tmp_path, value, message):

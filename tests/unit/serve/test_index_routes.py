@@ -8,7 +8,7 @@ from unit.serve.servers import BANK, LOAN
 
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
-from stelmo.explore import clusters, contexts, maps, mixing, search, suggestions
+from stelmo.explore import clusters, contexts, maps, mixing, search
 from stelmo.explore import index as indices
 from stelmo.text import formats
 
@@ -223,7 +223,7 @@ def words_of(client, route, **params):
 def test_words_known_similar_and_suggested(client, index):
     assert words_of(client, "known", word=["River", "nowhere", "bank", "BANK"]) == ["river", "bank"]
     assert words_of(client, "similar", word="Bnak")[0] == "bank"
-    assert words_of(client, "suggested") == suggestions.separating(index, 10)
+    assert words_of(client, "suggested") == search.separating(index, 10)
 
 
 def test_groups_of_uses_have_substitutes(client, index):

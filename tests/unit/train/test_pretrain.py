@@ -160,6 +160,16 @@ def test_a_validation_that_is_repeated_is_logged_once(whole, corpus, tmp_path, m
     assert entries(tmp_path / "killed") == entries(whole.path)
 
 
+def test_without_an_undamaged_checkpoint_a_run_begins_again_to_the_same_bytes(whole, corpus, tmp_path):
+    chosen, witness = settings("checkpoint_every=4"), Witness()
+    killed(chosen, corpus, tmp_path / "run", 10)
+    for path in Run(tmp_path / "run").checkpoints():
+        path.write_bytes(path.read_bytes()[:-5])
+    pretrain(chosen, corpus, tmp_path / "run", witness)
+    assert len(witness.said) == 2
+    assert contents(tmp_path / "run") == contents(whole.path)
+
+
 def test_a_damaged_checkpoint_costs_its_steps_but_no_bits(whole, corpus, tmp_path):
     chosen, witness = settings("checkpoint_every=5"), Witness()
     killed(chosen, corpus, tmp_path / "run", 33)
@@ -293,6 +303,27 @@ def test_a_trained_model_brings_a_warm_state_of_its_own_text(whole, corpus):
     expected = warm_state(model.bilm, word_ids(model.config, corpus.vocabulary), text)
     np.testing.assert_allclose(model.start_state("warm").h, expected.h, atol=1e-6)
     np.testing.assert_allclose(model.start_state("warm").c, expected.c, atol=1e-6)
+
+
+def mean_of_layer_0(model, corpus):
+    text = Sentences(corpus.train)
+    layers = model.layers([corpus.words.words(text[number]) for number in range(len(text))])
+    return np.concatenate([of_sentence[0] for of_sentence in layers]).mean(0)
+
+
+def test_layer_0_of_a_trained_model_has_no_mean_over_its_text_and_the_rest_is_as_trained(whole, corpus):
+    model = stelmo.load(whole.path / "last", state="fresh")
+    np.testing.assert_allclose(mean_of_layer_0(model, corpus), 0, atol=1e-5)
+    trained = model.saved().bilm
+    tensors = load_file(max(whole.path.glob("checkpoints/*.safetensors")))
+    weights = {name[5:]: tensor for name, tensor in tensors.items() if name.startswith("bilm.")}
+    assert torch.equal(trained.lstm_forward[0].kernel, weights["lstm_forward.0.kernel"])
+    assert not torch.equal(trained.encoder.projection_bias, weights["encoder.projection_bias"])
+    sentences = [line.split() for line in corpora.sentences(5, seed=9)]
+    centred = model.layers(sentences)
+    model.bilm.load_state_dict(weights)
+    for one, other in zip(centred, model.layers(sentences), strict=True):
+        np.testing.assert_allclose(one[1:], other[1:], atol=1e-5)
 
 
 def checkpoint(run, step):
@@ -478,3 +509,11 @@ def test_a_budget_of_processor_time_does_not_count_waiting(corpus, tmp_path, mon
     spent = Run(tmp_path / "run").log.entries()[-1]["seconds"]
     assert 0.2 <= spent <= time.process_time() - processor
     assert time.monotonic() - started > spent
+
+
+def test_a_budget_of_processor_time_may_be_extended_as_any_other(corpus, tmp_path):
+    assert pretrain(settings(budget="processor_time=0.1s"), corpus, tmp_path / "run").finished
+    witness = Witness()
+    assert pretrain(settings(budget="processor_time=0.3s"), corpus, tmp_path / "run", witness).worked
+    assert "the budget has changed" in witness.said[0]
+    assert Run(tmp_path / "run").log.entries()[-1]["seconds"] >= 0.3

@@ -21,7 +21,7 @@ from stelmo.train import presets
 from stelmo.train import warm_start as warming
 from stelmo.train.learner import Start, random_softmax
 from stelmo.train.pretrain import pretrain
-from stelmo.train.warm_start import Lesson, WordVectors, read_vectors, warm_start
+from stelmo.train.warm_start import EncoderFit, WordVectors, read_vectors, warm_start
 from stelmo.train.world import World
 
 WIDTH = 6
@@ -67,8 +67,8 @@ class Started(NamedTuple):
 
 @pytest.fixture(scope="module")
 def whole(corpus, glove, tmp_path_factory):
-    """A finished lesson; tests only look at it."""
-    path, figures = tmp_path_factory.mktemp("lesson"), []
+    """A finished fit; tests only look at it."""
+    path, figures = tmp_path_factory.mktemp("fit"), []
     start = started(corpus, glove, path, advance=lambda share, figure: figures.append((share, figure)))
     return Started(start, path, figures)
 
@@ -76,8 +76,8 @@ def whole(corpus, glove, tmp_path_factory):
 def test_the_encoder_learns_to_spell_the_vectors(corpus, glove, whole):
     found, _, figures = whole
     vectors = WordVectors(corpus, static.read(glove), SETTINGS, 16)
-    lesson = Lesson(found.bilm, vectors, SETTINGS, 0, warming.word_ids(PLAN.model, corpus.vocabulary))
-    assert lesson.unexplained() < 0.4
+    fit = EncoderFit(found.bilm, vectors, SETTINGS, 0, warming.word_ids(PLAN.model, corpus.vocabulary))
+    assert fit.unexplained() < 0.4
     assert [share for share, _ in figures] == [(step + 1) / SETTINGS.steps for step in range(SETTINGS.steps)]
     assert float(figures[0][1].split()[-1]) > 0.9
 
@@ -123,7 +123,7 @@ def test_a_cased_word_without_a_vector_takes_that_of_its_lower_case(corpus, whol
     assert torch.equal(weight[upper, :WIDTH], weight[lower, :WIDTH])
 
 
-def test_an_interrupted_lesson_ends_in_the_same_bits(corpus, glove, tmp_path, monkeypatch):
+def test_an_interrupted_fit_ends_in_the_same_bits(corpus, glove, tmp_path, monkeypatch):
     monkeypatch.setattr(warming, "SAVE_EVERY", 7)
     brief = VectorSettings(steps=60, batch=64, lr=0.01)
     whole = started(corpus, glove, tmp_path / "whole", brief).bilm.state_dict()
@@ -183,14 +183,14 @@ def test_a_run_with_other_vectors_than_it_was_started_with_is_refused(corpus, gl
         pretrain(SHORT, corpus, tmp_path / "run")
 
 
-def test_a_finished_run_needs_no_second_lesson(corpus, glove, tmp_path, monkeypatch):
+def test_a_finished_run_needs_no_second_fit(corpus, glove, tmp_path, monkeypatch):
     plan = SHORT._replace(warm=warm(corpus, glove, QUICK))
     pretrain(plan, corpus, tmp_path / "run")
-    monkeypatch.setattr(Lesson, "run", lambda *_: pytest.fail("a second lesson"))
+    monkeypatch.setattr(EncoderFit, "run", lambda *_: pytest.fail("a second fit"))
     assert not pretrain(plan, corpus, tmp_path / "run").worked
 
 
-def test_every_process_starts_from_the_first_one_s_lesson(corpus, glove, whole):
+def test_every_process_starts_from_the_first_one_s_fit(corpus, glove, whole):
     class Second(World):
         def lead(self, work):
             return None  # the first process has done it
@@ -276,7 +276,7 @@ ENCODERS = {
 def test_other_encoders_start_from_vectors_too(words, corpus, glove, tmp_path):
     plan = presets.plan("tiny", None, [*words, "batch=8", "tokens=320"])
     quick = VectorSettings(steps=20, batch=64)
-    found = started(corpus, glove, tmp_path / "lesson", quick, plan.model)
+    found = started(corpus, glove, tmp_path / "fit", quick, plan.model)
     random = BiLM(plan.model).reset(0).state_dict()
     moved = {name for name, tensor in found.bilm.state_dict().items() if not torch.equal(tensor, random[name])}
     assert moved

@@ -35,7 +35,10 @@ def open_bundle(prefix: Path) -> "Bundle":
 
 def latest_checkpoint(folder: Path) -> Path:
     """The prefix named in the folder's `checkpoint` file; without that file, the folder's only prefix."""
-    files = _files(folder)
+    try:
+        files = [path.name for path in folder.iterdir()]
+    except OSError as error:
+        raise _unreadable(folder, error) from error
     there = sorted(file.removesuffix(".index") for file in files if file.endswith(".index"))
     if "checkpoint" in files:
         name = _noted(folder / "checkpoint")
@@ -76,20 +79,21 @@ class Bundle:
 
     def read(self, name: str) -> NDArray[Any]:
         """The tensor, its checksum verified."""
-        entry = self._readable(name)
-        shard, kind = self._shards[entry.shard], KINDS[entry.kind]
-        raw = _stretch(shard, entry.offset, entry.size)
-        if len(raw) != entry.size or masked(crc32c(raw)) != entry.checksum:
-            raise ModelError(f"{shard}: the bytes of {name!r} do not match their checksum; {COPY_AGAIN}")
-        return raw.view(kind).astype(kind.newbyteorder("="), copy=False).reshape(entry.shape)
-
-    def _readable(self, name: str) -> Entry:
         entry = self._checked(name)
         if entry.partitioned:
             raise ModelError(f"{self.prefix}: {name!r} is stored in slices; save it without a partitioner")
         if entry.kind not in KINDS:
             raise ModelError(f"{self.prefix}: {name!r} has kind {entry.kind}; only plain numbers are read")
-        return entry
+        shard, kind = self._shards[entry.shard], KINDS[entry.kind]
+        try:
+            with shard.open("rb") as file:
+                file.seek(entry.offset)
+                raw = np.fromfile(file, np.uint8, entry.size)
+        except OSError as error:
+            raise _unreadable(shard, error) from error
+        if len(raw) != entry.size or masked(crc32c(raw)) != entry.checksum:
+            raise ModelError(f"{shard}: the bytes of {name!r} do not match their checksum; {COPY_AGAIN}")
+        return raw.view(kind).astype(kind.newbyteorder("="), copy=False).reshape(entry.shape)
 
     def _checked(self, name: str) -> Entry:
         entry = self._entry(name)
@@ -136,22 +140,6 @@ def _contents(path: Path, most: int) -> bytes:
         raise _unreadable(path, error) from error
 
 
-def _stretch(path: Path, offset: int, size: int) -> NDArray[np.uint8]:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return np.fromfile(file, np.uint8, size)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _files(folder: Path) -> list[str]:
-    try:
-        return [path.name for path in folder.iterdir()]
-    except OSError as error:
-        raise _unreadable(folder, error) from error
-
-
 def _unreadable(path: Path, error: OSError) -> ModelError:
     return ModelError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions")
 
@@ -162,12 +150,10 @@ def _noted(note: Path) -> str:
     line = re.search(rb'^[ \t]*model_checkpoint_path[ \t]*:[ \t]*"((?:[^"\\\n]|\\.)*)"', text, re.MULTILINE)
     if line is None:
         raise ModelError(f"{note}: no model_checkpoint_path; give the prefix of an .index file instead")
-    path = re.sub(rb"\\([0-3][0-7]{2}|.)", _unescaped, line[1])
+    path = re.sub(  # an octal number of three digits, or any other escaped character
+        rb"\\([0-3][0-7]{2}|.)", lambda found: found[1] if len(found[1]) == 1 else bytes([int(found[1], 8)]), line[1]
+    )
     return re.split(r"[/\\]", path.decode(errors="replace"))[-1]
-
-
-def _unescaped(escape: re.Match[bytes]) -> bytes:
-    return escape[1] if len(escape[1]) == 1 else bytes([int(escape[1], 8)])
 
 
 def _listing(names: list[str]) -> str:

@@ -38,14 +38,22 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path, options: Path | None = None, vocabulary: Path | None = None) -> SavedModel:
     """The folder's latest checkpoint, or the one named. Options and vocabulary are found beside it unless given."""
-    prefix = _prefix(path)
+    named = not path.is_dir() and path.name != "checkpoint"
+    prefix = _without_ending(path) if named else latest_checkpoint(path if path.is_dir() else path.parent)
     bundle = open_bundle(prefix)
     _refuse_other_models(bundle)
     options = options or prefix.parent / "options.json"
     vocabulary = vocabulary or _vocabulary(prefix.parent)
     words = None if vocabulary is None else read_vocabulary(vocabulary)
-    values = _read_options(options)
-    config = _config(values, bundle, str(options))
+    if not options.is_file():
+        raise ModelError(
+            f"{options}: no such file; training wrote options.json into the folder of its checkpoints, "
+            "copy it from there or name it with options=…"
+        )
+    values = bilm.read_json(options)
+    config = bilm.config_of(values, str(options))
+    if isinstance(config.input, WordInput):
+        config = config.model_copy(update={"input": WordInput(words=_shape(bundle, WORDS, 2)[0])})
     _refuse_other_words(values, bundle, words)
     model = filled_bilm(config, bilm.tensors_of(_arrays(bundle, config), config, str(prefix)), str(prefix))
     head = partial(_read_softmax, bundle, config) if BIAS in bundle else None
@@ -55,23 +63,8 @@ def read(path: Path, options: Path | None = None, vocabulary: Path | None = None
 # The files
 
 
-def _prefix(path: Path) -> Path:
-    if path.is_dir():
-        return latest_checkpoint(path)
-    return latest_checkpoint(path.parent) if path.name == "checkpoint" else _without_ending(path)
-
-
 def _without_ending(path: Path) -> Path:
     return path.with_name(_ENDING.sub("", path.name))
-
-
-def _read_options(path: Path) -> Any:
-    if not path.is_file():
-        raise ModelError(
-            f"{path}: no such file; training wrote options.json into the folder of its checkpoints, "
-            "copy it from there or name it with options=…"
-        )
-    return bilm.read_json(path)
 
 
 def _vocabulary(folder: Path) -> Path | None:
@@ -85,13 +78,6 @@ def _vocabulary(folder: Path) -> Path | None:
 
 
 # The model
-
-
-def _config(values: Any, bundle: Bundle, where: str) -> ModelConfig:
-    config = bilm.config_of(values, where)
-    if not isinstance(config.input, WordInput):
-        return config
-    return config.model_copy(update={"input": WordInput(words=_shape(bundle, WORDS, 2)[0])})
 
 
 def _refuse_other_models(bundle: Bundle) -> None:
@@ -121,21 +107,18 @@ def _refuse_other_words(values: dict[str, Any], bundle: Bundle, words: Vocabular
 
 
 def _arrays(bundle: Bundle, config: ModelConfig) -> dict[str, NDArray[Any]]:
-    arrays, names = {}, set()
+    """By our names. Layers that the options leave out are refused."""
+    arrays, read = {}, set()
     for place in bilm.places(config):
         name = _variable(place.dataset, config.lstm.layers)
         arrays[place.tensor] = _read(bundle, name, place.shape)
-        names.add(name)
-    _refuse_unread(bundle, names)
-    return arrays
-
-
-def _refuse_unread(bundle: Bundle, read: set[str]) -> None:
-    """Refuse layers that the options leave out. The optimiser's variables are named below the model's."""
+        read.add(name)
     layers = [name for name in bundle.names() if name.startswith(("lm/CNN", "lm/RNN_"))]
+    # The optimiser's variables, which are not read, are named below the model's.
     unread = [name for name in layers if not any(f"{name}/".startswith(f"{known}/") for known in read)]
     if unread:
         raise ModelError(f"{bundle.prefix}: {unread[0]} is not in the options, which belong to another model")
+    return arrays
 
 
 def _variable(dataset: str, layers: int) -> str:

@@ -86,46 +86,37 @@ def read_index(index: bytes) -> Index:
     key, header = next(rows, (b"missing", b""))
     if key:
         raise RefusedError(f"the first name is {key[:40]!r}; a checkpoint begins with its header")
-    shards = _shard_count(header)
-    # Names that start with a zero byte are slices of a variable that also has an entry under its own name.
-    return Index(shards, {_text(key): _parsed(value) for key, value in rows if not key.startswith(b"\0")})
-
-
-def _shard_count(header: bytes) -> int:
     about = _fields(header)
     oldest = max([_number(_fields(version), 2) for version in _messages(about, 3)], default=0)
     if _number(about, 2) != _LITTLE_ENDIAN:
         raise RefusedError("the tensors are not little-endian", "save them again on a little-endian machine")
     if oldest > _VERSION:
         raise RefusedError(f"it has format {oldest}, {_VERSION} is expected", "save it with TensorFlow 2")
-    if not (count := _number(about, 1)):
+    if not (shards := _number(about, 1)):
         raise RefusedError("the header says 0 shards, at least one is expected")
-    return count
+    entries = {}
+    for key, value in rows:
+        if key.startswith(b"\0"):  # a slice of a variable that also has an entry under its own name
+            continue
+        try:
+            name = key.decode()
+        except UnicodeDecodeError:
+            raise RefusedError(f"the name {key[:40]!r} is not UTF-8") from None
+        entries[name] = _entry(value)
+    return Index(shards, entries)
 
 
-def _parsed(value: bytes) -> Entry:
+def _entry(value: bytes) -> Entry:
     about = _fields(value)
     kind, shard, offset, size, checksum = (_number(about, field) for field in (1, 3, 4, 5, 6))
-    shape = _shape(b"".join(_messages(about, 2)))  # a message given in parts is their concatenation
-    return Entry(kind, shape, shard, offset, size, checksum, partitioned=7 in about)
-
-
-def _shape(message: bytes) -> tuple[int, ...]:
-    about = _fields(message)
-    shape = tuple(_number(_fields(dimension), 1) for dimension in _messages(about, 2))
-    if _number(about, 3) or len(shape) > _MOST_DIMENSIONS:
+    dimensions = _fields(b"".join(_messages(about, 2)))  # a message given in parts is their concatenation
+    shape = tuple(_number(_fields(dimension), 1) for dimension in _messages(dimensions, 2))
+    if _number(dimensions, 3) or len(shape) > _MOST_DIMENSIONS:
         raise RefusedError(f"a tensor has unknown or {len(shape)} dimensions, at most {_MOST_DIMENSIONS} are allowed")
     # With a dimension of 0 the others would not matter, but numpy requires even those to be addressable.
     if math.prod(size or 1 for size in shape) > _MOST_ELEMENTS:
         raise RefusedError(f"the shape {shape} is larger than any memory")
-    return shape
-
-
-def _text(key: bytes) -> str:
-    try:
-        return key.decode()
-    except UnicodeDecodeError:
-        raise RefusedError(f"the name {key[:40]!r} is not UTF-8") from None
+    return Entry(kind, shape, shard, offset, size, checksum, partitioned=7 in about)
 
 
 # The sorted table
@@ -244,23 +235,20 @@ def _fields(message: bytes) -> Fields:
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
-        value, at = _field(message, at, tag & 7)
+        value: int | bytes
+        match tag & 7:
+            case 0:
+                value, at = _varint(message, at)
+            case 1 | 5 as wire:
+                width = 8 if wire == 1 else 4
+                value, at = int.from_bytes(_take(message, at, width), "little"), at + width
+            case 2:
+                length, at = _varint(message, at)
+                value, at = _take(message, at, length), at + length
+            case wire:
+                raise RefusedError(f"a field has wire type {wire}, only 0, 1, 2 and 5 are expected")
         found.setdefault(tag >> 3, []).append(value)
     return found
-
-
-def _field(message: bytes, at: int, wire: int) -> tuple[int | bytes, int]:
-    match wire:
-        case 0:
-            return _varint(message, at)
-        case 1 | 5:
-            width = 8 if wire == 1 else 4
-            return int.from_bytes(_take(message, at, width), "little"), at + width
-        case 2:
-            length, at = _varint(message, at)
-            return _take(message, at, length), at + length
-        case _:
-            raise RefusedError(f"a field has wire type {wire}, only 0, 1, 2 and 5 are expected")
 
 
 def _number(message: Fields, field: int) -> int:
@@ -310,23 +298,18 @@ def crc32c(data: bytes | NDArray[np.uint8], crc: int = 0) -> int:
     """CRC-32C of `data`; given the `crc` of preceding bytes, of both together."""
     whole = np.frombuffer(data, np.uint8)
     for at in range(0, len(whole), _PIECE):
-        crc = _extended(crc, whole[at : at + _PIECE].copy())
+        piece, state = whole[at : at + _PIECE].copy(), crc ^ 0xFFFFFFFF
+        if len(piece) > _DEGREE:
+            piece[:4] ^= np.frombuffer(state.to_bytes(4, "little"), np.uint8)
+            piece, state = _folded(_folded(piece, 8), 1), 0
+        for byte in piece.tolist():
+            state = _TABLE[(state ^ byte) & 0xFF] ^ state >> 8
+        crc = state ^ 0xFFFFFFFF
     return crc
 
 
-def _extended(crc: int, piece: NDArray[np.uint8]) -> int:
-    """The checksum after `piece`, which is overwritten."""
-    state = crc ^ 0xFFFFFFFF
-    if len(piece) > _DEGREE:
-        piece[:4] ^= np.frombuffer(state.to_bytes(4, "little"), np.uint8)
-        state, piece = 0, _folded(_folded(piece, 8), 1)
-    for byte in piece.tolist():
-        state = _TABLE[(state ^ byte) & 0xFF] ^ state >> 8
-    return state ^ 0xFFFFFFFF
-
-
 def _folded(data: NDArray[np.uint8], unit: int) -> NDArray[np.uint8]:
-    """The last _DEGREE units, changed so that they have the same remainder as all of `data`."""
+    """The last _DEGREE units, changed so that they have the same remainder as all of `data`, which is overwritten."""
     degree, lower = _DEGREE * unit, [power * unit for power in _LOWER]
     longest = degree - lower[0]
     at = 0

@@ -57,7 +57,10 @@ def unpacked(path: Path, wanted: Wanted, is_text: Wanted = lambda name: False) -
         try:
             yield files
         except StelmoError as problem:
-            raise type(problem)(_renamed(str(problem), files, path)) from None
+            text = str(problem)
+            for name, file in files.items():
+                text = text.replace(str(file), f"{path}: {name}")
+            raise type(problem)(text) from None
 
 
 def is_zip(path: Path) -> bool:
@@ -210,17 +213,11 @@ def _add(files: dict[str, Path], name: str, stream: IO[bytes], folder: Path, pat
 
 
 def _safe(name: str, path: Path) -> str:
-    """The name with "/" only and without "./"; one that points outside makes the whole archive refused."""
+    """The name with "/" only and without "./". If a name points outside, the whole archive is refused."""
     parts = [part for part in re.split(r"[/\\]", name) if part != "."]
     if ".." in parts or not parts[0] or re.match("[A-Za-z]:", name):
         raise ModelError(f"{path}: the member {name[:80]!r} points outside the archive, which cannot be trusted")
     return "/".join(parts)
-
-
-def _renamed(text: str, files: dict[str, Path], path: Path) -> str:
-    for name, file in files.items():
-        text = text.replace(str(file), f"{path}: {name}")
-    return text
 
 
 @contextmanager

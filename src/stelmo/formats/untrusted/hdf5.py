@@ -44,7 +44,9 @@ def read(file: Any, name: str, expected: tuple[int | None, ...]) -> NDArray[Any]
     dataset = _dataset(file, name, where)
     if dataset.shape is None:
         raise ModelError(f"{where} has no shape and no numbers; the options say {written_shape(expected)}")
-    if not _fits(dataset.shape, expected):
+    if len(dataset.shape) != len(expected) or any(
+        size not in (None, found) for size, found in zip(expected, dataset.shape, strict=True)
+    ):
         raise ModelError(f"{where} has shape {dataset.shape}; the options say {written_shape(expected)}")
     if dataset.dtype.kind != "f" or dataset.dtype.itemsize > 8:
         raise ModelError(f"{where} holds {dataset.dtype}; weights are floating-point numbers")
@@ -126,10 +128,6 @@ def _refuse_inflation(dataset: Any, file_size: int, where: str) -> None:
             checksums = 4 * applied.count(FLETCHER32)  # bytes, inside or after the compressed ones
             if len(zlib.decompressobj().decompress(raw, chunk_bytes + checksums + 1)) > chunk_bytes + checksums:
                 raise ModelError(f"{where} inflates to more than the {chunk_bytes:,} bytes of a chunk; refused")
-
-
-def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
-    return len(shape) == len(expected) and all(e in (None, s) for s, e in zip(shape, expected, strict=True))
 
 
 def written_shape(shape: Iterable[int | None]) -> str:

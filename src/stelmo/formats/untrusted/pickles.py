@@ -62,30 +62,23 @@ def read_state(path: Path) -> dict[str, Tensor]:
             warnings.simplefilter("error")  # the standard library warns about text that only occurs in damaged files
             _follow(file)
         state = torch.load(path, map_location="cpu", weights_only=True)
-        return {name: tensor.detach() for name, tensor in _flat(_unwrapped(state)).items()}
+        return {name: tensor.detach() for name, tensor in _flat(state).items()}
     except (*_DAMAGED, *_CRAFTED) as problem:
-        raise ModelError(f"{path}: not a state dict that can be trusted ({_reason(problem)})") from None
-
-
-def _reason(problem: BaseException) -> str:
-    first = str(problem).strip().split("\n")[0].split(". ")[0][:200]
-    return first or ("it ends too early" if isinstance(problem, EOFError) else type(problem).__name__)
+        first = str(problem).strip().split("\n")[0].split(". ")[0][:200]
+        reason = first or ("it ends too early" if isinstance(problem, EOFError) else type(problem).__name__)
+        raise ModelError(f"{path}: not a state dict that can be trusted ({reason})") from None
 
 
 # Dicts of dicts → names
 
 
-def _unwrapped(state: Any) -> Any:
-    """A training checkpoint such as {"state_dict": …, "epoch": 3} → its state dict."""
-    inner = state.get("state_dict", state.get("model_state_dict")) if isinstance(state, Mapping) else None
-    return inner if isinstance(inner, Mapping) else state
-
-
 def _flat(state: Any) -> dict[str, Tensor]:
+    """The tensors of a state dict, or of the one in a training checkpoint such as {"state_dict": …, "epoch": 3}."""
     if not isinstance(state, Mapping):
         raise TypeError(f"it holds {_a(state)}; expected a dict of tensors")
+    inner = state.get("state_dict", state.get("model_state_dict"))
     found: dict[str, Tensor] = {}
-    _collect(state, "", found, set())
+    _collect(inner if isinstance(inner, Mapping) else state, "", found, set())
     return found
 
 
@@ -131,10 +124,10 @@ class _Follower(pickle.Unpickler):
             return _STAND_INS[full_name]
         raise pickle.UnpicklingError(f"it names {full_name}, which no state dict needs; nothing of it was run")
 
-    def persistent_load(self, promise: Any) -> _Storage:
-        if type(promise) is not tuple or len(promise) < 5:
+    def persistent_load(self, description: Any) -> _Storage:
+        if type(description) is not tuple or len(description) < 5:
             raise ValueError("a storage without its description")
-        _, item_bytes, key, _, items = promise[:5]
+        _, item_bytes, key, _, items = description[:5]
         if type(item_bytes) is not int or type(key) is not str or type(items) is not int or items < 0:
             raise ValueError("the description of a storage is not (kind, name, place, size)")
         storage = self.storages.setdefault(key, _Storage(key, items, items * item_bytes))

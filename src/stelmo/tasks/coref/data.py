@@ -78,7 +78,7 @@ def read_new(path: Path) -> list[Example]:
     first = next(documents, [])
     if first and _begins(first[0]):
         names: set[str] = set()
-        return [_new(_unlabelled(document), names) for document in chain([first], documents)]
+        return [_new(_example(document, labelled=False), names) for document in chain([first], documents)]
     return some(list(_of_text(path)), path, "documents")
 
 
@@ -100,7 +100,7 @@ def write(path: Path, examples: Sequence[Example], predictions: Sequence[Predict
     """The response file for the official scorer, with placeholders in the columns that were not read."""
     with new_file(path, overwrite=True) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
         for example, clusters in zip(examples, predictions, strict=True):
-            file.writelines(f"{line}\n" for line in _response(example, _cells(example, clusters)))
+            file.writelines(f"{line}\n" for line in _response(example, clusters))
 
 
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction]:
@@ -154,26 +154,18 @@ def _sentences(document: list[Row]) -> list[list[Row]]:
     return sentences
 
 
-def _example(document: list[Row]) -> Example:
+def _example(document: list[Row], labelled: bool = True) -> Example:
+    """Without labels, columns after the word may be missing."""
     sentences = _sentences(document)
     for sentence in sentences:
         width = max(_WIDTH, len(sentence[0].fields))
         for row in sentence:
-            expect_width(row, width, "CoNLL-2012 (12, and in a sentence one more for each predicate)")
-    return Example(
-        name=" ".join(document[0].fields[2:]),
-        sentences=tuple(tuple(filled(row, _WORD, "a word") for row in sentence) for sentence in sentences),
-        speakers=tuple(tuple(row.fields[_SPEAKER] for row in sentence) for sentence in sentences),
-        clusters=_clusters((row.where, row.fields[-1]) for sentence in sentences for row in sentence),
-        where=document[0].where,
-    )
-
-
-def _unlabelled(document: list[Row]) -> Example:
-    sentences = _sentences(document)
-    for row in chain.from_iterable(sentences):
-        if len(row.fields) <= _WORD:
-            raise ExampleError(row.where, f"{len(row.fields)} columns", f"{_WORD + 1} or more, the word as the fourth")
+            if labelled:
+                expect_width(row, width, "CoNLL-2012 (12, and in a sentence one more for each predicate)")
+            elif len(row.fields) <= _WORD:
+                expected = f"{_WORD + 1} or more, the word as the fourth"
+                raise ExampleError(row.where, f"{len(row.fields)} columns", expected)
+    cells = ((row.where, row.fields[-1]) for sentence in sentences for row in sentence)
     return Example(
         name=" ".join(document[0].fields[2:]),
         sentences=tuple(tuple(filled(row, _WORD, "a word") for row in sentence) for sentence in sentences),
@@ -181,26 +173,23 @@ def _unlabelled(document: list[Row]) -> Example:
             tuple(row.fields[_SPEAKER] if len(row.fields) > _SPEAKER else _NO_SPEAKER for row in sentence)
             for sentence in sentences
         ),
-        clusters=(),
+        clusters=_clusters(cells) if labelled else (),
         where=document[0].where,
     )
 
 
 def _of_text(path: Path) -> Iterator[Example]:
+    """Tokenised text has one sentence per line; other text is split into sentences."""
     with LineReader(path) as reader:
         name = re.sub(r"\s", "_", Path(reader.name).name)
         paragraphs = groupby(reader, key=lambda numbered: bool(numbered[1].strip()))
         for part, numbered in enumerate(list(group) for full, group in paragraphs if full):
-            sentences = _words([line for _, line in numbered])
+            lines = [line for _, line in numbered]
+            tokenised = any(map(is_tokenised, lines))
+            found = [line.split() for line in lines] if tokenised else tokenize("\n".join(lines))
+            sentences = tuple(map(tuple, found))
             speakers = tuple((_NO_SPEAKER,) * len(sentence) for sentence in sentences)
             yield Example(f"({name}); part {part:03}", sentences, speakers, (), f"{reader.name}:{numbered[0][0]}")
-
-
-def _words(lines: list[str]) -> tuple[tuple[str, ...], ...]:
-    """Tokenised text has one sentence per line; other text is split into sentences."""
-    if any(map(is_tokenised, lines)):
-        return tuple(tuple(line.split()) for line in lines)
-    return tuple(map(tuple, tokenize("\n".join(lines))))
 
 
 def _new(example: Example, names: set[str]) -> Example:
@@ -243,33 +232,30 @@ def _brackets(cell: str, where: str) -> list[tuple[str, str, str]]:
     return sorted(((a, b, c) for a, b, c in found), key=lambda bracket: not bracket[0])
 
 
-def _cells(example: Example, clusters: Clusters) -> list[str]:
+def _response(example: Example, clusters: Clusters) -> Iterator[str]:
+    """The lines of a document; two mentions of one cluster that cross are refused."""
     clusters = disjoint(clusters)
     pieces: list[list[str]] = [[] for sentence in example.sentences for _ in sentence]
-    for name, cluster in enumerate(clusters):
+    for number, cluster in enumerate(clusters):
         for start, end in cluster:
             if start == end:
-                pieces[start].append(f"({name})")
+                pieces[start].append(f"({number})")
             else:
-                pieces[start].append(f"({name}")
-                pieces[end].append(f"{name})")
+                pieces[start].append(f"({number}")
+                pieces[end].append(f"{number})")
     cells = ["|".join(sorted(piece)) or "-" for piece in pieces]
     if set(_clusters(("", cell) for cell in cells)) != set(clusters):
         raise OutputError(
             f"{example.where}: two mentions of one cluster cross, which CoNLL-2012 cannot express; "
             f"mentions of a cluster must be nested or disjoint"
         )
-    return cells
-
-
-def _response(example: Example, cells: list[str]) -> Iterator[str]:
     title = _TITLE.fullmatch(example.name)
     name, part = title.groups() if title else (example.name, "0")
     rest = iter(cells)
     yield f"#begin document {example.name}"
     for words, speakers in zip(example.sentences, example.speakers, strict=True):
-        for number, (word, speaker) in enumerate(zip(words, speakers, strict=True)):
-            columns = name, part, str(number), word, "-", "*", "-", "-", "-", speaker, "*", next(rest)
+        for place, (word, speaker) in enumerate(zip(words, speakers, strict=True)):
+            columns = name, part, str(place), word, "-", "*", "-", "-", "-", speaker, "*", next(rest)
             yield "\t".join(columns)
         yield ""
     yield "#end document"

@@ -5,9 +5,11 @@ head. The best by s_m(g) are kept; each chooses the antecedent j of the highest
 
     s(i, j) = s_m(i) + s_m(j) + s_a([g_i ; g_j ; g_i ∘ g_j ; same speaker ; distance])      s(i, none) = 0
 
-and is taught the likelihood of all antecedents of its own cluster together. As in the paper without the genre, which
-few data sets have. W words, K widths, D of the input, E of the encoder, F of a scorer, G of a span, S candidates,
-M mentions kept, A antecedents and none, P pairs.
+and learns from the summed likelihood of all antecedents in its own cluster. The paper's genre feature is left out,
+because few data sets have genres.
+
+W words, K widths, D of the input, E of the encoder, F of a scorer, G of a span, S candidates, M mentions kept,
+A antecedents and none, P pairs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -228,30 +230,27 @@ class SpanRanker(TaskNetwork[Example, Prediction]):
         return torch.cat(scores)
 
     def loss(self, examples: Sequence[Example]) -> Tensor:
-        return torch.stack([self._loss(self._piece(example)) for example in examples]).mean()
-
-    def _piece(self, example: Example) -> Example:
-        spare = len(example.sentences) - self.size.sentences
-        if spare <= 0:
-            return example
-        return cut(example, int(torch.randint(spare + 1, ())), self.size.sentences)
-
-    def _loss(self, example: Example) -> Tensor:
-        """The sum over a document's mentions.
+        """The sum over the mentions of a random section of each document; the mean over the documents.
 
         The likelihood of antecedents does not train a mention that has none: it may score below 0. Where singleton
         clusters are to be found, every candidate also learns whether it is a mention.
         """
-        ranked: Ranked = self(example)
-        number_M = torch.tensor(cluster_numbers(ranked.mentions, example.clusters))
-        total = marginal_loss(ranked.antecedent_MA, number_M.to(ranked.antecedent_MA.device))
-        if self.singletons:
-            wanted = cluster_numbers(ranked.candidates, example.clusters)
-            is_mention_S = (torch.tensor(wanted, device=total.device) != NO_CLUSTER).to(total.dtype)
-            total = total + nn.functional.binary_cross_entropy_with_logits(
-                ranked.mention_S, is_mention_S, reduction="sum"
-            )
-        return total
+        losses = []
+        for example in examples:
+            spare = len(example.sentences) - self.size.sentences
+            if spare > 0:
+                example = cut(example, int(torch.randint(spare + 1, ())), self.size.sentences)
+            ranked: Ranked = self(example)
+            number_M = torch.tensor(cluster_numbers(ranked.mentions, example.clusters))
+            total = marginal_loss(ranked.antecedent_MA, number_M.to(ranked.antecedent_MA.device))
+            if self.singletons:
+                wanted = cluster_numbers(ranked.candidates, example.clusters)
+                is_mention_S = (torch.tensor(wanted, device=total.device) != NO_CLUSTER).to(total.dtype)
+                total = total + nn.functional.binary_cross_entropy_with_logits(
+                    ranked.mention_S, is_mention_S, reduction="sum"
+                )
+            losses.append(total)
+        return torch.stack(losses).mean()
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
         return [self._clusters(self(example)) for example in examples]

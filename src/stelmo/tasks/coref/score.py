@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from stelmo.tasks.coref.data import Clusters, Example, disjoint
-from stelmo.tasks.significance import Floats, ratio
+from stelmo.tasks.task import Floats, ratio
 
 
 class Shares(NamedTuple):

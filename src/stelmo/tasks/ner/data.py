@@ -51,18 +51,27 @@ def gold(example: Example) -> Prediction:
 
 
 def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
-    """The sentences of a file; IOB1 tags are converted to BIO."""
+    """The sentences of a file. Its tags are IOB1 if that makes more sentences valid than BIO; the result is BIO."""
     sentences = list(blocks(path, _is_comment))
-    width = _width(sentences)
+    widths = (len(row.fields) for rows in sentences for row in rows)
+    width = next((width for width in widths if width in LAYOUTS), max(LAYOUTS))
     tagged: list[tuple[list[Row], Example]] = []
     for rows in sentences:
         with leaving_out(skipped):
-            tagged.append((rows, _example(rows, width)))
-    iob1 = _is_iob1([example.tags for _, example in tagged])
+            for row in rows:
+                expect_width(row, width, LAYOUTS[width])
+            words = tuple(filled(row, 0, "a word") for row in rows)
+            tagged.append((rows, Example(words, tuple(_tag(row) for row in rows), rows[0].where)))
+    not_bio = sum(first_not_bio(example.tags) is not None for _, example in tagged)
+    not_iob1 = sum(first_not_iob1(example.tags) is not None for _, example in tagged)
+    iob1 = not_iob1 < not_bio
     examples = []
     for rows, example in tagged:
         with leaving_out(skipped):
-            examples.append(_as_bio(rows, example, iob1))
+            wrong = first_not_iob1(example.tags) if iob1 else first_not_bio(example.tags)
+            if wrong is not None:
+                raise ExampleError(rows[wrong].where, f"{example.tags[wrong]} begins an entity", _BEGINNING[iob1])
+            examples.append(example._replace(tags=tuple(bio(spans(example.tags), len(rows)))))
     return some(examples, path, "sentences", skipped)
 
 
@@ -72,38 +81,11 @@ def _is_comment(row: Row) -> bool:
     return first == "-DOCSTART-" or (first.startswith("#") and not is_tag(last))
 
 
-def _width(sentences: list[list[Row]]) -> int:
-    """The number of columns of the file, by its first row with a known number."""
-    widths = (len(row.fields) for rows in sentences for row in rows)
-    return next((width for width in widths if width in LAYOUTS), max(LAYOUTS))
-
-
-def _example(rows: list[Row], width: int) -> Example:
-    for row in rows:
-        expect_width(row, width, LAYOUTS[width])
-    words = tuple(filled(row, 0, "a word") for row in rows)
-    return Example(words, tuple(_tag(row) for row in rows), rows[0].where)
-
-
 def _tag(row: Row, column: int = -1) -> str:
     tag = row.fields[column]
     if not is_tag(tag):
         raise ExampleError(row.where, f"the tag {tag!r}", "O, or B- or I- and the type of the entity")
     return tag
-
-
-def _is_iob1(sentences: list[tuple[str, ...]]) -> bool:
-    """Whether more sentences are valid IOB1 than valid BIO."""
-    not_bio = sum(first_not_bio(tags) is not None for tags in sentences)
-    not_iob1 = sum(first_not_iob1(tags) is not None for tags in sentences)
-    return not_iob1 < not_bio
-
-
-def _as_bio(rows: list[Row], example: Example, iob1: bool) -> Example:
-    wrong = first_not_iob1(example.tags) if iob1 else first_not_bio(example.tags)
-    if wrong is not None:
-        raise ExampleError(rows[wrong].where, f"{example.tags[wrong]} begins an entity", _BEGINNING[iob1])
-    return example._replace(tags=tuple(bio(spans(example.tags), len(rows))))
 
 
 _BEGINNING = {  # is the file IOB1? → what is expected where an entity begins
@@ -145,36 +127,37 @@ def read_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction
     sentences = list(blocks(path, _is_comment))
     if len(sentences) != len(examples):
         raise DataError(f"{path}: {len(sentences)} sentences; expected {len(examples)}, the same as in the data")
-    return [_prediction(rows, example) for rows, example in zip(sentences, examples, strict=True)]
-
-
-def _prediction(rows: list[Row], example: Example) -> Prediction:
-    for row in rows:
-        if len(row.fields) < 3:
-            raise DataError(f"{row.where}: {len(row.fields)} columns; expected 3 or more (word … gold predicted)")
-    words = [row.fields[0] for row in rows]
-    gold_tags, predicted = ([_tag(row, column) for row in rows] for column in (-2, -1))
-    if words != [_written(word) for word in example.words] or spans(gold_tags) != spans(example.tags):
-        raise DataError(f"{rows[0].where}: words or gold tags differ from {example.where}; expected those of the data")
-    return tuple(predicted)
+    predictions = []
+    for rows, (words, tags, where) in zip(sentences, examples, strict=True):
+        for row in rows:
+            if len(row.fields) < 3:
+                raise DataError(f"{row.where}: {len(row.fields)} columns; expected 3 or more (word … gold predicted)")
+        gold_tags, predicted = ([_tag(row, column) for row in rows] for column in (-2, -1))
+        if [row.fields[0] for row in rows] != [*map(_written, words)] or spans(gold_tags) != spans(tags):
+            raise DataError(f"{rows[0].where}: words or gold tags differ from {where}; expected those of the data")
+        predictions.append(tuple(predicted))
+    return predictions
 
 
 # The score
 
 
 def score(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:
-    """F1 over entities whose boundaries and type are both correct; then precision, recall, and the same for each type.
+    """F1 over entities whose boundaries and type are both correct; precision; recall; the share of tokens with the
+    correct tag (accuracy); then F1, precision and recall for each type.
 
     As in conlleval, tags need not be well-formed: an I-X that does not continue an X begins an entity.
     """
-    overall = Tally()
+    overall, right, tokens = Tally(), 0, 0
     by_type: defaultdict[str, Tally] = defaultdict(Tally)
     for prediction, example in zip(predictions, examples, strict=True):
         predicted, wanted = set(spans(prediction)), set(spans(example.tags))
         overall = overall.counting(predicted, wanted)
         for label in {span.label for span in predicted | wanted}:
             by_type[label] = by_type[label].counting(_of(label, predicted), _of(label, wanted))
-    figures = _figures("", overall) | {"accuracy": _accuracy(predictions, examples)}
+        right += sum(one == other for one, other in zip(prediction, example.tags, strict=True))
+        tokens += len(prediction)
+    figures = _figures("", overall) | {"accuracy": 100.0 * right / tokens if tokens else 0.0}
     for label in sorted(by_type):
         figures |= _figures(f"{label} ", by_type[label])
     return figures
@@ -190,13 +173,3 @@ def _of(label: str, spans: set[Span]) -> set[Span]:
 
 def _figures(prefix: str, tally: Tally) -> dict[str, float]:
     return {f"{prefix}f1": tally.f1, f"{prefix}precision": tally.precision, f"{prefix}recall": tally.recall}
-
-
-def _accuracy(predictions: Sequence[Prediction], examples: Sequence[Example]) -> float:
-    """The share of tokens with the correct tag."""
-    pairs = [
-        pair
-        for prediction, example in zip(predictions, examples, strict=True)
-        for pair in zip(prediction, example.tags, strict=True)
-    ]
-    return 100.0 * sum(predicted == wanted for predicted, wanted in pairs) / len(pairs) if pairs else 0.0

@@ -55,8 +55,17 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
 
 def read_new(path: Path) -> list[Example]:
     """Pairs to be labelled: JSON lines as above, whose labels are ignored, or lines of premise, TAB, hypothesis."""
+    examples: list[Example] = []
     pairs: set[str] = set()
-    examples = [_new(_unlabelled(line, where), pairs) for where, line in _lines(path)]
+    for where, line in _lines(path):
+        if line.lstrip().startswith("{"):
+            row = _object(line, where)
+        else:
+            fields = line.split("\t")
+            if len(fields) != 2:
+                raise ExampleError(where, f"{len(fields)} columns", "2, premise TAB hypothesis, or a JSON object")
+            row = {"sentence1": fields[0], "sentence2": fields[1]}
+        examples.append(_new(_example(row, where, NO_LABEL), pairs))
     return some(examples, path, "pairs")
 
 
@@ -103,15 +112,6 @@ def _object(line: str, where: str) -> dict[str, Any]:
 def _example(row: dict[str, Any], where: str, label: str | None = None) -> Example:
     label = label or _label(row, "gold_label", where)
     return Example(_words(row, "sentence1", where), _words(row, "sentence2", where), label, _pair(row, where), where)
-
-
-def _unlabelled(line: str, where: str) -> Example:
-    if line.lstrip().startswith("{"):
-        return _example(_object(line, where), where, NO_LABEL)
-    fields = line.split("\t")
-    if len(fields) != 2:
-        raise ExampleError(where, f"{len(fields)} columns", "2, premise TAB hypothesis, or a JSON object")
-    return _example({"sentence1": fields[0], "sentence2": fields[1]}, where, NO_LABEL)
 
 
 def _new(example: Example, pairs: set[str]) -> Example:

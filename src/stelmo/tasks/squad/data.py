@@ -76,11 +76,28 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
 
 
 def read_new(path: Path) -> list[Example]:
-    """Questions to be answered: SQuAD's JSON, whose answers are ignored, or JSON lines of context and question."""
+    """Questions to be answered: SQuAD's JSON, whose answers are ignored, or JSON lines of context and question.
+
+    Without an id, the line number is used.
+    """
     lines = _lines(path)
-    examples = _of_lines(lines, path) if _is_json_lines(lines) else _of_articles(lines, path)
+    examples: list[Example] = []
     ids: set[str] = set()
-    return some([_new(example, ids) for example in examples], path, "questions")
+    if _is_json_lines(lines):
+        passages: dict[str, Passage] = {}
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                where, row = f"{path}:{number}", _json([line], path, number)
+                text = _field(row, "context", str, where)
+                passage = passages[text] = passages.get(text) or _passage(text, where)
+                example = Example(str(row.get("id", number)), passage, _question(row, where), (), where)
+                examples.append(_new(example, ids))
+    else:
+        for where, paragraph in _paragraphs(_json(lines, path), path):
+            passage = _passage(_field(paragraph, "context", str, where), where)
+            for number, question in enumerate(_field(paragraph, "qas", list, where), start=1):
+                examples.append(_new(_unanswered(question, passage, path, f"{where}, question {number}"), ids))
+    return some(examples, path, "questions")
 
 
 def gold(example: Example) -> Prediction:
@@ -169,10 +186,18 @@ def _passage(text: str, where: str) -> Passage:
 def _example(question: Any, passage: Passage, path: Path, where: str) -> Example:
     example = _unanswered(question, passage, path, where)
     where = example.where
-    answers = tuple(_answer(answer, passage, where) for answer in _field(question, "answers", list, where))
+    answers = []
+    for answer in _field(question, "answers", list, where):
+        text, start = _field(answer, "text", str, where), _field(answer, "answer_start", int, where)
+        found = passage.text[start : start + len(text)] if start >= 0 else ""
+        if found != text or not text.strip():
+            has = f"answer {text!r}, but the context has {found!r} at character {start}"
+            raise ExampleError(where, has, "the answer's text there")
+        bounds = start + len(text) - len(text.lstrip()), start + len(text.rstrip())
+        answers.append(Answer(text, *_cover(passage, *bounds)))
     if not answers:
         raise ExampleError(where, "no answers", "one or more: SQuAD 1.1 has no unanswerable questions, unlike 2.0")
-    return example._replace(answers=answers)
+    return example._replace(answers=tuple(answers))
 
 
 def _unanswered(question: Any, passage: Passage, path: Path, where: str) -> Example:
@@ -196,22 +221,9 @@ def _new(example: Example, ids: set[str]) -> Example:
     return example
 
 
-def _answer(answer: Any, passage: Passage, where: str) -> Answer:
-    text, start = _field(answer, "text", str, where), _field(answer, "answer_start", int, where)
-    found = passage.text[start : start + len(text)] if start >= 0 else ""
-    if found != text or not text.strip():
-        raise ExampleError(
-            where, f"answer {text!r}, but the context has {found!r} at character {start}", "the answer's text there"
-        )
-    return Answer(text, *_cover(passage, start + len(text) - len(text.lstrip()), start + len(text.rstrip())))
-
-
 def _cover(passage: Passage, start: int, end: int) -> tuple[int, int]:
     """The first token that ends after `start`, the last that starts before `end`."""
     return bisect_right(passage.ends, start), bisect_left(passage.starts, end) - 1
-
-
-# Questions without answers
 
 
 def _is_json_lines(lines: Sequence[str]) -> bool:
@@ -221,24 +233,6 @@ def _is_json_lines(lines: Sequence[str]) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and "data" not in value
-
-
-def _of_lines(lines: Sequence[str], path: Path) -> Iterator[Example]:
-    """Without an id, the line number is used."""
-    passages: dict[str, Passage] = {}
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            where, row = f"{path}:{number}", _json([line], path, number)
-            text = _field(row, "context", str, where)
-            passage = passages[text] = passages.get(text) or _passage(text, where)
-            yield Example(str(row.get("id", number)), passage, _question(row, where), (), where)
-
-
-def _of_articles(lines: Sequence[str], path: Path) -> Iterator[Example]:
-    for where, paragraph in _paragraphs(_json(lines, path), path):
-        passage = _passage(_field(paragraph, "context", str, where), where)
-        for number, question in enumerate(_field(paragraph, "qas", list, where), start=1):
-            yield _unanswered(question, passage, path, f"{where}, question {number}")
 
 
 # The score

@@ -83,8 +83,8 @@ class BiAttention(nn.Module):
     def forward(self, p_BTD: Tensor, p_mask_BT: Tensor, q_BSD: Tensor, q_mask_BS: Tensor, merge: nn.Linear) -> Tensor:
         """`merge` of [p ; q ; p∘q ; c∘q], where q is what a passage word attends to in the question, and c the passage.
 
-        q is A·question, so that its products, and those of c∘q, are those of the question, which is much shorter than
-        the passage, times A.
+        q is A · question, where A holds the attention shares. So the products with q and c∘q are computed for the
+        question, which is much shorter than the passage, and then multiplied by A.
         """
         scores_BTS = self.likeness(p_BTD, q_BSD)
         share_BTS = masked_softmax(scores_BTS, q_mask_BS[:, None])

@@ -13,7 +13,6 @@ Each frame is one example; a sentence without frames gives none. In a column, "(
 import json
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,37 +57,45 @@ def gold(example: Example) -> Prediction:
 
 
 def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
-    parts = [_read_file(file, skipped) for file in files(path, "*gold_conll*")]
-    return some(list(chain.from_iterable(parts)), path, "frames", skipped)
+    """One example per frame, from a file of JSON lines or columns, or all files of a folder."""
+    examples: list[Example] = []
+    for file in files(path, "*gold_conll*"):
+        with LineReader(file) as reader:
+            start = next((line.lstrip() for _, line in reader if line.strip()), "")
+        examples += _from_json_lines(file, skipped) if start.startswith("{") else _from_columns(file, skipped)
+    return some(examples, path, "frames", skipped)
 
 
 def read_new(path: Path) -> list[Example]:
     """Frames to be tagged: without tags, or in the formats above, whose tags are ignored."""
-    if _is_columns(path):
+    if _layout(next(blocks(path), [])) is not None:
         return [_to_be_tagged(*example[:3], example.where) for example in read(path)]
-    return some([_to_be_tagged(*frame) for frame in _untagged_frames(path)], path, "frames")
-
-
-def _is_columns(path: Path) -> bool:
-    first = next(blocks(path), [])
-    return any(all(_fits(row, index, layout) for index, row in enumerate(first)) for layout in LAYOUTS if first)
+    examples: list[Example] = []
+    with LineReader(path) as reader:
+        for number, line in reader:
+            if line.strip():
+                parse = _of_json if line.lstrip().startswith("{") else _of_text
+                examples += parse(line, f"{reader.name}:{number}")
+    return some(examples, path, "frames")
 
 
 def _to_be_tagged(words: tuple[str, ...], predicate: int, lemma: str, where: str) -> Example:
     return Example(words, predicate, lemma, tuple(bio([Span(predicate, predicate + 1, "V")], len(words))), where)
 
 
-def _read_file(path: Path, skipped: Skipped | None) -> Iterator[Example]:
-    with LineReader(path) as reader:
-        start = next((line.lstrip() for _, line in reader if line.strip()), "")
-    return _from_json_lines(path, skipped) if start.startswith("{") else _from_columns(path, skipped)
+# JSON lines
+
+
+def _object(line: str, where: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ExampleError(where, f"not JSON ({error})", "a JSON object on each line") from error
 
 
 def _lemma(text: str) -> str:
+    """CoNLL columns have "-" where there is no lemma."""
     return "" if text == "-" else text
-
-
-# JSON lines
 
 
 def _from_json_lines(path: Path, skipped: Skipped | None) -> Iterator[Example]:
@@ -107,11 +114,7 @@ def _from_json_lines(path: Path, skipped: Skipped | None) -> Iterator[Example]:
 def _sentence(line: str, where: str) -> tuple[tuple[str, ...], list[Any]]:
     if not line.strip():
         return (), []
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ExampleError(where, f"not JSON ({error})", "a JSON object on each line") from error
-    match value:
+    match _object(line, where):
         case {"words": [_, *_] as words, "frames": list(frames)} if all(
             isinstance(word, str) and word for word in words
         ):
@@ -125,17 +128,14 @@ def _sentence(line: str, where: str) -> tuple[tuple[str, ...], list[Any]]:
 
 def _example_of_json(words: tuple[str, ...], frame: Any, where: str) -> Example:
     match frame:
-        case {"predicate": int(predicate), "tags": list(tags)} if 0 <= predicate < len(words):
-            _check(words, predicate, tags, where)
-            return Example(words, predicate, _lemma(str(frame.get("lemma") or "")), tuple(tags), where)
-    raise ExampleError(
-        where,
-        "a frame without a predicate among the words, or without tags",
-        '{"predicate": position, "tags": [strings]}',
-    )
-
-
-def _check(words: tuple[str, ...], predicate: int, tags: list[Any], where: str) -> None:
+        case {"predicate": predicate, "tags": list(tags)} if type(predicate) is int and 0 <= predicate < len(words):
+            pass
+        case _:
+            raise ExampleError(
+                where,
+                "a frame without a predicate among the words, or without tags",
+                '{"predicate": position, "tags": [strings]}',
+            )
     if len(tags) != len(words):
         raise ExampleError(where, f"{len(tags)} tags for {len(words)} words", "a tag for each word")
     for tag in tags:
@@ -145,6 +145,7 @@ def _check(words: tuple[str, ...], predicate: int, tags: list[Any], where: str) 
         raise ExampleError(where, f"{tags[wrong]} of word {wrong} continues no role", "B- where a role begins (BIO)")
     if tags[predicate] != "B-V":
         raise ExampleError(where, f"{tags[predicate]} at the predicate, word {predicate}", "B-V there")
+    return Example(words, predicate, _lemma(str(frame.get("lemma") or "")), tuple(tags), where)
 
 
 # Columns
@@ -173,6 +174,10 @@ def _from_columns(path: Path, skipped: Skipped | None) -> Iterator[Example]:
         columns = range(0)
         with leaving_out(skipped):
             layout = layout or _layout(rows)
+            if layout is None:
+                names = " or ".join(layout.name for layout in LAYOUTS)
+                found = f"{len(rows[0].fields)} columns"
+                raise ExampleError(rows[0].where, found, f"{names}, words numbered from 0")
             columns = _columns_of_frames(rows, layout)
         for column in columns:
             assert layout is not None
@@ -180,13 +185,12 @@ def _from_columns(path: Path, skipped: Skipped | None) -> Iterator[Example]:
                 yield _example_of_column(rows, column, layout)
 
 
-def _layout(rows: list[Row]) -> Layout:
+def _layout(rows: list[Row]) -> Layout | None:
     """The layout whose number column holds 0, 1, 2 …"""
-    for layout in LAYOUTS:
+    for layout in LAYOUTS if rows else ():
         if all(_fits(row, index, layout) for index, row in enumerate(rows)):
             return layout
-    names = " or ".join(layout.name for layout in LAYOUTS)
-    raise ExampleError(rows[0].where, f"{len(rows[0].fields)} columns", f"{names}, words numbered from 0")
+    return None
 
 
 def _fits(row: Row, index: int, layout: Layout) -> bool:
@@ -224,7 +228,11 @@ def _roles(rows: list[Row], column: int) -> list[Span]:
     found: list[Span] = []
     opened: Span | None = None
     for index, row in enumerate(rows):
-        label, closing = _bracket(row, column)
+        match = _BRACKET.fullmatch(row.fields[column])
+        if match is None:
+            cell = f"{row.fields[column]!r} in column {column + 1}"
+            raise ExampleError(row.where, cell, "(ROLE*, *, *) or (ROLE*): the roles of one predicate do not nest")
+        label, closing = match[1], match[2] is not None
         if label and opened:
             raise ExampleError(row.where, f"({label}* inside ({opened.label}* in column {column + 1}", "*) before it")
         if label:
@@ -240,44 +248,21 @@ def _roles(rows: list[Row], column: int) -> list[Span]:
     return found
 
 
-def _bracket(row: Row, column: int) -> tuple[str | None, bool]:
-    match = _BRACKET.fullmatch(row.fields[column])
-    if match is None:
-        found = f"{row.fields[column]!r} in column {column + 1}"
-        raise ExampleError(row.where, found, "(ROLE*, *, *) or (ROLE*): the roles of one predicate do not nest")
-    return match[1], match[2] is not None
-
-
 # Text without tags
 
 _MARKED = re.compile(r"\*([^\s*]+)\*")
 
 
-class Frame(NamedTuple):
-    words: tuple[str, ...]
-    predicate: int
-    lemma: str
-    where: str
-
-
-def _untagged_frames(path: Path) -> Iterator[Frame]:
-    with LineReader(path) as reader:
-        for number, line in reader:
-            if line.strip():
-                read = _of_json if line.lstrip().startswith("{") else _of_text
-                yield from read(line, f"{reader.name}:{number}")
-
-
-def _of_json(line: str, where: str) -> Iterator[Frame]:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ExampleError(where, f"not JSON ({error})", "a JSON object on each line") from error
-    match value:
+def _of_json(line: str, where: str) -> Iterator[Example]:
+    match _object(line, where):
         case {"words": [_, *_] as words, "predicates": list(predicates)}:
             found = [(predicate, "") for predicate in predicates]
         case {"words": [_, *_] as words, "frames": list(frames)}:
-            found = [_predicate(frame, where) for frame in frames]
+            found = []
+            for frame in frames:
+                if not isinstance(frame, dict) or "predicate" not in frame:
+                    raise ExampleError(where, "a frame without a predicate", '{"predicate": position}')
+                found.append((frame["predicate"], _lemma(str(frame.get("lemma") or ""))))
         case _:
             raise ExampleError(where, "no lists of words and predicates", '{"words": […], "predicates": [3, …]}')
     if not all(isinstance(word, str) and word for word in words):
@@ -285,34 +270,20 @@ def _of_json(line: str, where: str) -> Iterator[Frame]:
     for predicate, lemma in found:
         if type(predicate) is not int or not 0 <= predicate < len(words):
             raise ExampleError(where, f"the predicate {predicate!r}", f"the position of a word, 0 to {len(words) - 1}")
-        yield Frame(tuple(words), predicate, lemma, where)
+        yield _to_be_tagged(tuple(words), predicate, lemma, where)
 
 
-def _predicate(frame: Any, where: str) -> tuple[Any, str]:
-    match frame:
-        case {"predicate": predicate}:
-            lemma = str(frame.get("lemma") or "")
-            return predicate, "" if lemma == "-" else lemma
-    raise ExampleError(where, "a frame without a predicate", '{"predicate": position}')
-
-
-def _of_text(line: str, where: str) -> Iterator[Frame]:
+def _of_text(line: str, where: str) -> Iterator[Example]:
     if not _MARKED.search(line):
         raise ExampleError(where, "no predicate is marked", "one or more in asterisks, as in: Kim *said* we *won* .")
     text = _MARKED.sub(r"\1", line)
     words = tokens_of(text)
-    ends = list(_ends(text, words))
+    ends: list[int] = []  # the position in the text where each word ends
+    for word in words:
+        ends.append(text.index(word, ends[-1] if ends else 0) + len(word))
     for number, match in enumerate(_MARKED.finditer(line)):
         start = match.start() - 2 * number  # the two asterisks of each earlier mark are removed
-        yield Frame(words, next(place for place, end in enumerate(ends) if end > start), "", where)
-
-
-def _ends(text: str, words: tuple[str, ...]) -> Iterator[int]:
-    """The position in the text where each word ends."""
-    end = 0
-    for word in words:
-        end = text.index(word, end) + len(word)
-        yield end
+        yield _to_be_tagged(words, next(place for place, end in enumerate(ends) if end > start), "", where)
 
 
 # The predictions
@@ -322,7 +293,11 @@ def write(path: Path, examples: Sequence[Example], predictions: Sequence[Predict
     """srl-eval.pl compares two such files; write the one with gold tags by passing `gold` predictions."""
     with new_file(path, overwrite=True) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
         for example, prediction in zip(examples, predictions, strict=True):
-            for target, bracket in zip(_targets(example), _brackets(prediction), strict=True):
+            brackets = ["*"] * len(prediction)
+            for start, end, label in spans(prediction):
+                brackets[start] = f"({label}*"
+                brackets[end - 1] += ")"
+            for target, bracket in zip(_targets(example), brackets, strict=True):
                 file.write(f"{target} {bracket}\n")
             file.write("\n")
 
@@ -334,27 +309,18 @@ def _targets(example: Example) -> list[str]:
     return targets
 
 
-def _brackets(tags: Prediction) -> list[str]:
-    brackets = ["*"] * len(tags)
-    for start, end, label in spans(tags):
-        brackets[start] = f"({label}*"
-        brackets[end - 1] += ")"
-    return brackets
-
-
 def read_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction]:
     frames = list(blocks(path, comment=lambda row: False))
     if len(frames) != len(examples):
         raise DataError(f"{path}: {len(frames)} frames; expected {len(examples)}, the same as in the data")
-    return [_prediction(rows, example) for rows, example in zip(frames, examples, strict=True)]
-
-
-def _prediction(rows: list[Row], example: Example) -> Prediction:
-    for row in rows:
-        expect_width(row, 2, "predictions (target, roles)")
-    if [row.fields[0] for row in rows] != _targets(example):
-        raise DataError(f"{rows[0].where}: targets differ from {example.where}; expected those of the data")
-    return tuple(bio(_roles(rows, 1), len(rows)))
+    predictions = []
+    for rows, example in zip(frames, examples, strict=True):
+        for row in rows:
+            expect_width(row, 2, "predictions (target, roles)")
+        if [row.fields[0] for row in rows] != _targets(example):
+            raise DataError(f"{rows[0].where}: targets differ from {example.where}; expected those of the data")
+        predictions.append(tuple(bio(_roles(rows, 1), len(rows))))
+    return predictions
 
 
 # The score

@@ -93,7 +93,11 @@ def _parse(line: str, where: str) -> tuple[list[str], list[_Phrase]]:
     phrases: list[_Phrase] = []
     opened: list[int] = []
     for token in _TOKEN.finditer(line):
-        _refuse_misplaced(token, inside=bool(opened), begun=bool(phrases), where=where)
+        if token["stray"]:
+            expected = "a bracket of its own for each word: (2 It)"
+            raise ExampleError(where, f"the word {token[0]!r} without a label", expected)
+        if not opened and (phrases or token["close"]):
+            raise ExampleError(where, f"{token[0]!r} outside the tree", "one tree on each line")
         if token["close"]:
             phrase = phrases[index := opened.pop()]
             if phrase.start == len(words):
@@ -108,15 +112,6 @@ def _parse(line: str, where: str) -> tuple[list[str], list[_Phrase]]:
     if opened:
         raise ExampleError(where, f"{len(opened)} brackets are never closed", "a whole tree on each line")
     return words, phrases
-
-
-def _refuse_misplaced(token: re.Match[str], *, inside: bool, begun: bool, where: str) -> None:
-    if token["stray"]:
-        raise ExampleError(
-            where, f"the word {token[0]!r} without a label", "a bracket of its own for each word: (2 It)"
-        )
-    if not inside and (begun or token["close"]):
-        raise ExampleError(where, f"{token[0]!r} outside the tree", "one tree on each line")
 
 
 def _label(text: str, where: str) -> int:

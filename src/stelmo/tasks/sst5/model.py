@@ -82,7 +82,13 @@ class Bcn(TaskNetwork[Example, Prediction]):
         self.encoder = BiRnn(size.projected, size.hidden)
         self.integrator = BiRnn(3 * (2 * size.hidden + words.output_width), size.hidden)
         self.weigh = nn.Linear(2 * size.hidden, 1, bias=False)
-        self.classifier = _classifier(8 * size.hidden, size)
+        # ReLU layers as in the ELMo paper, which reports worse results with the maxout layers of the original.
+        steps: list[nn.Module] = []
+        width = 8 * size.hidden
+        for units, dropout in size.classifier:
+            steps.append(feed_forward(width, units, 1, dropout))
+            width = units
+        self.classifier = nn.Sequential(*steps, nn.Linear(width, len(LABELS)))
 
     def loss(self, examples: Sequence[Example]) -> Tensor:
         logits_BY = self._logits(examples)
@@ -125,15 +131,6 @@ def compared(x_BTD: Tensor, keys_BTH: Tensor, mask_BT: Tensor) -> Tensor:
     attention_BTT = masked_softmax(keys_BTH @ keys_BTH.transpose(1, 2), mask_BT[:, None])
     context_BTD = attention_BTT @ x_BTD
     return torch.cat([x_BTD, x_BTD - context_BTD, x_BTD * context_BTD], -1)
-
-
-def _classifier(width: int, size: Size) -> nn.Sequential:
-    """ReLU layers as in the ELMo paper, which reports worse results with the maxout layers of the original."""
-    steps: list[nn.Module] = []
-    for units, dropout in size.classifier:
-        steps.append(feed_forward(width, units, 1, dropout))
-        width = units
-    return nn.Sequential(*steps, nn.Linear(width, len(LABELS)))
 
 
 Net = Bcn

@@ -126,6 +126,7 @@ def line(**changes):
         (line(tags=["B-V"]), "f:1: 1 tags for 2 words; expected a tag for each word"),
         (line(predicate=2), "f:1: a frame without a predicate among the words, or without tags; expected {"),
         (line(predicate=None), "f:1: a frame without a predicate"),
+        (line(predicate=True), "f:1: a frame without a predicate"),
         (line(predicate=0), "f:1: O at the predicate, word 0; expected B-V there"),
         (line(tags=["X", "B-V"]), "f:1: the tag 'X'; expected O, or B- or I- and a role"),
         (line(tags=[3, "B-V"]), "f:1: the tag 3"),

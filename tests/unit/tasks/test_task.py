@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from unit.tasks import more_samples, samples
 
-from stelmo.tasks import significance
 from stelmo.tasks.network import TASKS
+from stelmo.tasks.task import bootstrap_gain
 
 
 def accuracy(right: list[int]) -> np.ndarray:
@@ -27,14 +27,14 @@ def test_summed_counts_give_the_headline_score(sample, seed, tmp_path):
 
 def test_equal_runs_gain_nothing():
     run = [accuracy([1, 0, 1, 1, 0] * 20)] * 2
-    found = significance.gain(run, run, resamples=500)
+    found = bootstrap_gain(run, run, resamples=500)
     assert (found.mean, found.low, found.high, found.p) == (0.0, 0.0, 0.0, 1.0)
     assert not found.is_sure
 
 
 def test_a_large_gain_is_sure_in_either_direction():
     low, high = [accuracy([1] * 40 + [0] * 60)], [accuracy([1] * 70 + [0] * 30)]
-    up, down = significance.gain(low, high), significance.gain(high, low)
+    up, down = bootstrap_gain(low, high), bootstrap_gain(high, low)
     assert up.is_sure
     assert down.is_sure
     assert up.mean == pytest.approx(30.0)
@@ -45,7 +45,7 @@ def test_a_large_gain_is_sure_in_either_direction():
 def test_the_interval_of_one_seed_is_that_of_the_paired_difference():
     rng = np.random.default_rng(3)
     before, after = rng.integers(2, size=(2, 3000))
-    found = significance.gain([accuracy(before)], [accuracy(after)])
+    found = bootstrap_gain([accuracy(before)], [accuracy(after)])
     difference = 100.0 * (after - before)
     spread = 1.96 * difference.std() / len(difference) ** 0.5
     assert found.mean == pytest.approx(difference.mean())
@@ -55,12 +55,12 @@ def test_the_interval_of_one_seed_is_that_of_the_paired_difference():
 
 def test_seeds_that_differ_widen_the_interval():
     half = [1, 0] * 200
-    same = significance.gain([accuracy(half)] * 2, [accuracy(half)] * 2)
-    apart = significance.gain([accuracy([1] * 100 + [0] * 300), accuracy([1] * 300 + [0] * 100)], [accuracy(half)] * 2)
+    same = bootstrap_gain([accuracy(half)] * 2, [accuracy(half)] * 2)
+    apart = bootstrap_gain([accuracy([1] * 100 + [0] * 300), accuracy([1] * 300 + [0] * 100)], [accuracy(half)] * 2)
     assert apart.mean == pytest.approx(same.mean)
     assert apart.high - apart.low > 20 + same.high - same.low
 
 
 def test_runs_on_other_examples_are_not_compared():
     with pytest.raises(ValueError, match="4 and 3 examples"):
-        significance.gain([accuracy([1, 0, 1, 1])], [accuracy([1, 0, 1])])
+        bootstrap_gain([accuracy([1, 0, 1, 1])], [accuracy([1, 0, 1])])
