@@ -142,11 +142,14 @@ def embed(
         old.layer is not None and shard is None and ray is None and len(old.inputs) == 1 and is_file(old.inputs[0])
     )
     if output is None:
-        _show(loaded(model, **compute), found, settings)
+        with screen.starting_again():
+            _show(loaded(model, **compute), found, settings)
     elif str(output) == "-":
-        _print(loaded(model, **compute), found, settings)
+        with screen.starting_again():
+            _print(loaded(model, **compute), found, settings)
     elif by_old_flags and not sentence_vectors and dtype == OUTPUT.dtype:
-        _write_as_allennlp(loaded(model, **compute), old.inputs[0], output, settings)
+        with screen.starting_again():
+            _write_as_allennlp(loaded(model, **compute), old.inputs[0], output, settings)
     else:
         job = _Job(model, compute, found, output, settings, overwrite)
         if ray is not None:

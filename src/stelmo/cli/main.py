@@ -28,7 +28,7 @@ from stelmo.cli import (
     tune,
     words,
 )
-from stelmo.cli.screen import INTERRUPTED, complain
+from stelmo.cli.screen import INTERRUPTED, NothingKept, complain
 from stelmo.errors import StelmoError
 
 COMMANDS: dict[str, Any] = {
@@ -60,7 +60,8 @@ class _Interruptible(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            resume = "; run the same command again to resume" if ctx.invoked_subcommand in RESUMABLE else ""
+            resumable = ctx.invoked_subcommand in RESUMABLE and not isinstance(interrupt, NothingKept)
+            resume = "; run the same command again to resume" if resumable else ""
             complain(f"{interrupt!s}{resume}" if str(interrupt) else f"interrupted{resume}")
             raise typer.Exit(INTERRUPTED) from None
 

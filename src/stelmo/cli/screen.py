@@ -46,6 +46,19 @@ def note(message: str) -> None:
     print(f"note: {_one_line(message)}", file=sys.stderr)
 
 
+class NothingKept(KeyboardInterrupt):
+    """Ctrl-C during work that starts again from the beginning, in a command that otherwise resumes."""
+
+
+@contextmanager
+def starting_again() -> Iterator[None]:
+    """Ctrl-C inside the block is not followed by an offer to resume."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise NothingKept from None
+
+
 def _one_line(message: str) -> str:
     return "".join(character if character.isprintable() else " " for character in message)
 

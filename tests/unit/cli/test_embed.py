@@ -224,6 +224,28 @@ def test_the_old_command_can_carry_its_state_from_batch_to_batch(old):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "resumes"),
+    [
+        (["-o", "v.hdf5"], True),
+        (["-o", "v.hdf5", "--shard", "1/2"], True),
+        (["v.hdf5", "--all"], False),
+        (["-o", "-"], False),
+        ([], False),
+    ],
+)
+def test_ctrl_c_offers_to_resume_only_where_finished_work_is_kept(embed, tmp_path, monkeypatch, arguments, resumes):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    (tmp_path / "lines.txt").write_text("the bank .\n")
+    monkeypatch.setattr("stelmo.engine.engine.Engine.run", interrupted)
+    offer = "; run the same command again to resume" if resumes else ""
+    done = embed("lines.txt", "--from", "tokens", *arguments)
+    assert (done.code, done.err) == (130, f"stelmo: interrupted{offer}\n")
+    assert not (tmp_path / "v.hdf5").exists()
+
+
 def test_without_a_weight_file_the_old_command_names_its_model(call, tmp_path):
     (tmp_path / "lines.txt").write_text("the bank .\n")
     done = call("embed", "lines.txt", "v.hdf5", "--top")
