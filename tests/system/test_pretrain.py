@@ -189,6 +189,26 @@ def test_two_processes_learn_what_one_learns(one, two):
     assert figures(one) == pytest.approx(figures(two), rel=1e-10)
 
 
+LEAVE = """
+import atexit, os, pathlib, sys
+from stelmo.cli.main import main
+
+here = pathlib.Path(sys.argv.pop(1))
+threads = lambda: [path.read_text() for path in pathlib.Path("/proc/self/task").glob("*/comm")]
+atexit.register(lambda: (here / os.environ["RANK"]).write_text(str(len(threads()))))
+main()
+"""
+
+
+def test_no_thread_of_the_process_group_is_left_when_python_ends(corpus, tmp_path):
+    (tmp_path / "leave.py").write_text(LEAVE)
+    line = command(corpus, tmp_path / "run", 2, tokens=640)
+    module = line.index("stelmo") - 1  # -m stelmo
+    line[module : module + 2] = [str(tmp_path / "leave.py"), str(tmp_path)]
+    subprocess.run(line, check=True, capture_output=True, timeout=120)
+    assert [(tmp_path / rank).read_text() for rank in "01"] == ["1", "1"]
+
+
 def test_when_one_of_two_processes_dies_the_run_goes_on_to_the_same_bits(corpus, lost, two, tmp_path):
     run = shutil.copytree(lost, tmp_path / "run")
     train(corpus, run, 2, **EXACT)

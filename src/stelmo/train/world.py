@@ -12,6 +12,10 @@ from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist
+
+# Its functions have the group that exists when it is imported as a default argument. Imported later, by torch itself,
+# it would keep our group and its threads until Python ends, and such a thread now and then aborts the process.
+import torch.distributed.nn.functional
 from torch import Tensor
 
 from stelmo.engine.planning import available
