@@ -115,7 +115,9 @@ def main() -> None:
     done = {name: run_folder(given.folder, name) for name in RECIPES}
     done = {name: folder for name, folder in done.items() if noted(folder)["finished"]}
     curves = {name: curve(folder) for name, folder in done.items()}
-    head = " | ".join(f"{tokens // 1000}k" for tokens, _ in curves["warm start"])
+    if not curves:
+        sys.exit(f"{given.folder}: no recipe is finished; run without --print")
+    head = " | ".join(f"{tokens // 1000}k" for tokens, _ in next(iter(curves.values())))
     print(f"\n| recipe | set | {head} | minutes |\n|{'---|' * (POINTS + 3)}")
     for name, points in curves.items():
         figures = " | ".join(f"{perplexity:.0f}" for _, perplexity in points)

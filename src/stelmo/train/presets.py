@@ -65,7 +65,7 @@ _LAPTOP_CHARS = {"input": _architecture(0, 0, [[1, 32], [2, 64], [3, 128], [4, 1
 # As many words a step as laptop, in fewer and longer rows: where a row is cut, a sentence loses its context.
 _END_TO_END = {
     **_QUICK,
-    "lr": 0.001,
+    "lr": 0.002,
     "warmup": 500,
     "batch": 8,
     "unroll": 160,
