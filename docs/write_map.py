@@ -15,7 +15,7 @@ BEGIN, END = "<!-- the map: written by docs/write_map.py -->\n", "<!-- end of th
 def first_sentence(path: Path) -> str:
     """Of the module's docstring, in one line."""
     text = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n\n")[0]
-    sentence = re.split(r"(?<=[.:])\s", " ".join(text.split()), maxsplit=1)[0]
+    sentence = re.split(r"(?<=\.)\s(?![a-z0-9])", " ".join(text.split()), maxsplit=1)[0]
     return sentence.replace("|", "\\|")
 
 
@@ -26,7 +26,7 @@ def file_map() -> str:
         if path.name != "__init__.py":
             packages.setdefault(path.parent.relative_to(SOURCE).as_posix(), []).append(path)
     lines: list[str] = []
-    for package, paths in packages.items():
+    for package, paths in sorted(packages.items()):
         lines += [f"### {'top level' if package == '.' else package}", "", "| file | what it is |", "|---|---|"]
         lines += [f"| `{path.relative_to(SOURCE).as_posix()}` | {first_sentence(path)} |" for path in paths]
         lines.append("")

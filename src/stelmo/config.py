@@ -4,6 +4,7 @@
 type, a default, bounds and help. `settings.py` has all settings that are not architecture.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -246,9 +247,10 @@ class ModelConfig(Settings):
         return 2 * self.projection
 
 
-def help_of(kind: type[Settings], name: str) -> str:
-    """A setting's help, as the command line prints it."""
-    return kind.model_fields[name].description or name
+def help_of(kind: type[Settings], name: str, before: str = "", after: str = "") -> str:
+    """A setting's help, as the command line prints it: a sentence, unless it begins with a value ("mean (of all …")."""
+    text = f"{before}{kind.model_fields[name].description or name}{after}."
+    return text[0].upper() + text[1:] if re.match(r"[a-z]+ \w", text) else text
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
@@ -259,17 +261,39 @@ def parse(kind: type[AnySettings], values: Any, where: str, error: type[StelmoEr
     try:
         return kind.model_validate(values)
     except ValidationError as problem:
-        first = problem.errors()[0]
-        name, value = ".".join(_named(first["loc"])), repr(first["input"])
-        shown = value if len(value) <= 80 else value[:77] + "..."
-        found = "" if first["type"] == "missing" else f" (found {shown})"
-        raise error(f"{where}: {name + ': ' if name else ''}{first['msg']}{found}") from None
+        raise error(f"{where}: {_first_problem(problem, kind)}") from None
+
+
+def _first_problem(problem: ValidationError, kind: type[Settings]) -> str:
+    """Which setting, what is expected, what was found."""
+    errors = problem.errors()
+    place = _named(errors[0]["loc"])
+    same = [one for one in errors if _named(one["loc"]) == place]  # a union has one error for each of its types
+    other = [one for one in same if one["type"] != "literal_error"]
+    first = (other or same)[0]
+    value, name = first["input"], ".".join(place)
+    shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
+    if len(other) < len(same) and (not other or isinstance(value, str)):
+        choices = [one["ctx"]["expected"].replace("'", "").replace(" or ", ", ") for one in same if one not in other]
+        return f"{name}: {shown} is {'neither a number nor' if other else 'not'} one of {', '.join(choices)}"
+    if first["type"] == "extra_forbidden":
+        known = f"; expected one of {', '.join(sorted(kind.model_fields))}" if len(place) == 1 else ""
+        return f"{name}: there is no such setting{known}"
+    if first["type"] == "value_error":  # our own sentence
+        message = str(first["ctx"]["error"])
+    else:
+        message = first["msg"].removeprefix("Input ").split(", unable to parse")[0]
+    of_one_setting = first["type"] != "missing" and not isinstance(value, Mapping)
+    return f"{name + ': ' if name else ''}{message}{f' (found {shown})' if of_one_setting else ''}"
+
+
+_TYPE = re.compile(r"(literal|tuple|constrained-|function-).*|int|float|str")  # as pydantic names the types of a union
 
 
 def _named(places: Sequence[object]) -> list[str]:
-    """Where a setting is, as files and settings name it: without kinds, and with an LSTM by its own key."""
+    """Where a setting is, as files and settings name it: without kinds and types, and with an LSTM by its own key."""
     kinds = ("chars", "words", "codepoints", "transformer", "gated-cnn")
-    names = [str(place) for place in places if place not in kinds]
+    names = [str(place) for place in places if place not in kinds and not _TYPE.fullmatch(str(place))]
     return names[1:] if names[:2] == ["encoder", "lstm"] else names
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from stelmo.config import Clip, Positive, Settings
 from stelmo.errors import ConfigError
@@ -54,7 +54,9 @@ class OutputSettings(Settings):
         "mean", description="mean (of all layers), top, all, or a number; 0 is the token layer, without context"
     )
     sentence_vectors: bool = Field(False, description="one vector per sentence: the mean over its tokens")
-    dtype: Literal["float32", "float16"] = Field("float32", description="type of the numbers in the file")
+    dtype: Literal["float32", "float16"] = Field(
+        "float32", description="type of the numbers in the file: float32 or float16"
+    )
     forget_sentences: bool = Field(False, description="leave the sentences out of an HDF5 file")
     use_sentence_keys: bool = Field(False, description="in HDF5, name a dataset by its sentence, not by its number")
     block_tokens: Positive = Field(16_384, description="tokens after which finished work is saved to disk")
@@ -113,13 +115,13 @@ class PrepareSettings(Settings):
         return 100_000 if self.size is None and self.min_count is None else self.size
 
 
-def _duration(text: str) -> str:
-    if not re.fullmatch(r"\d+(\.\d+)?[smhd]", text):
+def _duration(text: object) -> object:
+    if not isinstance(text, str) or not re.fullmatch(r"\d+(\.\d+)?[smhd]", text):
         raise ValueError("expected a number and one of s, m, h, d, such as 90m")
     return text
 
 
-Duration = Annotated[str, AfterValidator(_duration)]
+Duration = Annotated[str, BeforeValidator(_duration)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -274,7 +276,7 @@ class ServeSettings(Settings):
     tokens: Positive = Field(10_000, description="tokens of a request")
     token_characters: Positive = Field(500, description="characters of a token")
     seconds: float = Field(30.0, gt=0, allow_inf_nan=False, description="seconds to compute an answer")
-    answers: Positive = Field(200, description="neighbours, words or guesses of an answer")
+    answers: Positive = Field(200, description="most neighbours, words or guesses of an answer")
     uses: Positive = Field(2000, description="uses of a word on a map")
     requests: Positive = Field(128, description="requests accepted and not yet answered; more are refused with 429")
     queue_tokens: Positive = Field(50_000, description="tokens waiting for the model; more are refused with 429")
@@ -305,7 +307,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
-        raise ConfigError(f"{path}: cannot be read as TOML ({problem})") from None
+        reason = getattr(problem, "strerror", None) or problem
+        raise ConfigError(f"{path}: cannot be read as TOML ({reason}); expected a file of settings") from None
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:

@@ -5,8 +5,9 @@ import json
 import pytest
 import tiny
 
-from stelmo.config import CharInput, GatedCnnConfig, LstmConfig, ModelConfig, TransformerConfig, parse
+from stelmo.config import CharInput, GatedCnnConfig, LstmConfig, ModelConfig, TransformerConfig, help_of, parse
 from stelmo.errors import ConfigError
+from stelmo.settings import LoadSettings, OutputSettings, PrepareSettings, TrainSettings, WordSettings
 from stelmo.store.folder import ENGLISH
 
 OLD = json.loads((ENGLISH / "config.json").read_text())["model"]
@@ -65,3 +66,31 @@ def test_a_wrong_encoder_is_named(encoder, message):
 def test_kinds_are_distinct():
     kinds = [kind.model_fields["kind"].default for kind in (LstmConfig, TransformerConfig, GatedCnnConfig)]
     assert kinds == ["lstm", "transformer", "gated-cnn"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        (LoadSettings, {"state": "cold"}, "x: state: 'cold' is not one of fresh, warm, carry"),
+        (LoadSettings, {"threads": 0}, "x: threads: should be greater than 0 (found 0)"),
+        (LoadSettings, {"threads": "many"}, "x: threads: should be a valid integer (found 'many')"),
+        (OutputSettings, {"layer": "last"}, "x: layer: 'last' is neither a number nor one of mean, top, all"),
+        (TrainSettings, {"epochs": 1, "clip": -1}, "x: clip: should be greater than 0 (found -1)"),
+        (PrepareSettings, {"heldout": 1.5}, "x: heldout 1.5: expected a share below 1, or a whole number of sentences"),
+        (TrainSettings, {"time": 8}, "x: time: expected a number and one of s, m, h, d, such as 90m (found 8)"),
+        (WordSettings, {"size": 3}, "x: size: there is no such setting; expected one of layer, max_words, min_count"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_wrong_setting_is_explained_in_plain_words(kind, values, message):
+    with pytest.raises(ConfigError) as refusal:
+        parse(kind, values, "x", ConfigError)
+    assert str(refusal.value) == message
+
+
+def test_help_is_a_sentence_unless_it_begins_with_a_value():
+    assert help_of(WordSettings, "min_count") == "Words that occur less often are left out."
+    assert help_of(WordSettings, "layer", after="; default: mean").startswith("mean (of all layers), top, ")
+    assert help_of(WordSettings, "min_count", before="For a corpus: ") == (
+        "For a corpus: words that occur less often are left out."
+    )

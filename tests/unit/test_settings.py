@@ -29,3 +29,8 @@ def test_a_file_that_is_not_toml_is_refused(content, tmp_path):
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=r"settings\.toml: cannot be read as TOML"):
         read_toml(path)
+
+
+def test_a_missing_settings_file_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read as TOML \(No such file or directory\); "):
+        read_toml(tmp_path / "none.toml")

@@ -61,6 +61,8 @@ class Inputs:
                 raise DataError(
                     f"{name}: no such file; put a sentence in quotes, with spaces, or pipe it to standard input"
                 )
+            if is_file(name) and Path(name).is_dir():
+                raise DataError(f"{name}: a folder; expected files, such as {Path(name) / '*.txt'}")
 
     def fraction(self) -> float | None:
         """Every file counts the same, whatever its size."""
@@ -195,7 +197,7 @@ Average = Annotated[bool, _flag("--average", "Same as --layer mean --from tokens
 BatchSize = Annotated[int | None, _flag("--batch-size", "Same as --batch-rows; only matters with --state carry.")]
 CudaDevice = Annotated[int | None, _flag("--cuda-device", "Same as --device cuda:N; negative: cpu.")]
 WeightFile = Annotated[str | None, _flag("--weight-file", "Same as --model.")]
-OldOptionsFile = Annotated[str | None, _flag("--options-file", "The options.json, if it is not beside the weights.")]
+OldOptionsFile = Annotated[str | None, _flag("--options-file", "Same as --options.")]
 FileFriendlyLogging = Annotated[bool, _flag("--file-friendly-logging", "Accepted; not needed.")]
 IncludePackage = Annotated[list[str] | None, _flag("--include-package", "Accepted; not needed.")]
 VocabPath = Annotated[str | None, _flag("--vocab-path", "Not needed: each distinct word is encoded only once anyway.")]

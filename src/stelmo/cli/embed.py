@@ -20,6 +20,7 @@ from stelmo.cli.arguments import (
     Inputs,
     Language,
     ModelName,
+    OptionsFile,
     Overwrite,
     Precision,
     State,
@@ -69,6 +70,7 @@ def embed(
     memory: Annotated[int | None, typer.Option(help=_load("memory"))] = LOAD.memory,
     batch_tokens: BatchTokens = LOAD.batch_tokens,
     batch_rows: Annotated[int, typer.Option(help=_load("batch_rows"))] = LOAD.batch_rows,
+    options: OptionsFile = None,
     overwrite: Overwrite = False,
     use_sentence_keys: Annotated[bool, typer.Option("--use-sentence-keys", help=_output("use_sentence_keys"))] = False,
     shard: Annotated[
@@ -129,7 +131,7 @@ def embed(
             screen.note("no --weight-file: the vectors come from the small English model bundled with stelmo")
     found = Inputs(old.inputs, format, column, language, contractions)
     compute = {
-        "options": options_file,
+        "options": arguments.one_of("--options-file", options_file, "--options", options),
         "state": state,
         "precision": precision,
         "device": arguments.device_of(cuda_device, device),

@@ -44,6 +44,8 @@ def index(
     """
     only = None
     if words is not None:
+        if not words.is_file():
+            raise DataError(f"--words {words}: no such file; expected one with a word on each line")
         with LineReader(words) as reader:
             only = [word for _, line in reader if (word := line.strip())]
         if not only:

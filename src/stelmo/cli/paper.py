@@ -8,6 +8,7 @@ import typer
 
 from stelmo.cli import screen
 from stelmo.cli.arguments import ModelName, loaded
+from stelmo.errors import DataError
 
 if TYPE_CHECKING:
     from stelmo.paper.run import Outcome
@@ -71,6 +72,8 @@ def paper(
     Each cell is a separate `stelmo` command. If the command is run again after an interruption, or with other parts, it
     keeps the finished cells; the report marks cells that were not run.
     """
+    if not data.is_dir():
+        raise DataError(f"{data}: no such folder; give the folder that holds a folder for each task")
     from stelmo.paper import cells, report, run
 
     default = cells.Setup(data, to)

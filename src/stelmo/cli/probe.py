@@ -126,6 +126,8 @@ def probe(
 
 def _folders(name: str, names: list[str], data: Path) -> dict[str, Path]:
     """One probe is given its own folder, several the folder that holds theirs."""
+    if not data.exists():
+        raise DataError(f"{data}: no such folder; give the folder that holds the data of {name}")
     if name in PROBES:
         return {name: data}
     from stelmo.probes import measure

@@ -21,7 +21,7 @@ LOG_FORMATS: "dict[str, LogFormat | None]" = {"text": "text", "json": "json", "o
 
 
 def _limit(name: str) -> Any:
-    return typer.Option(help=f"{help_of(ServeSettings, name).capitalize()}.", rich_help_panel="Limits")
+    return typer.Option(help=help_of(ServeSettings, name), rich_help_panel="Limits")
 
 
 def serve(

@@ -31,7 +31,7 @@ from stelmo.settings import WordSettings
 
 EXAMPLE = "Example: `stelmo words corpus.txt.gz -o words.vec --min-count 5`"
 
-_words = partial(help_of, WordSettings)
+_words = partial(help_of, WordSettings, before="For a corpus: ")
 
 
 def words(
@@ -48,9 +48,9 @@ def words(
     column: Column = 0,
     language: Language = "en",
     contractions: Contractions = "ptb",
-    layer: Annotated[str | None, typer.Option(help=f"For a corpus: {_words('layer')}; default: mean.")] = None,
-    min_count: Annotated[int | None, typer.Option(help=f"For a corpus: {_words('min_count')}.")] = None,
-    max_words: Annotated[int | None, typer.Option(help=f"For a corpus: {_words('max_words')}.")] = None,
+    layer: Annotated[str | None, typer.Option(help=_words("layer", after="; default: mean"))] = None,
+    min_count: Annotated[int | None, typer.Option(help=_words("min_count"))] = None,
+    max_words: Annotated[int | None, typer.Option(help=_words("max_words"))] = None,
     state: State = None,
     precision: Precision = LOAD.precision,
     device: Device = LOAD.device,

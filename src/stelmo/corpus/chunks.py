@@ -60,7 +60,7 @@ def describe_input(path: Path) -> InputFile:
     try:
         status = path.stat()
     except (OSError, ValueError) as problem:
-        raise DataError(f"{path}: {getattr(problem, 'strerror', None) or problem}") from None
+        raise DataError(f"{path}: {getattr(problem, 'strerror', None) or problem}; expected a text file") from None
     if not path.is_file():
         raise DataError(f"{path}: not a file; expected text, plain or compressed")
     return InputFile(name=str(path), bytes=status.st_size, modified=status.st_mtime_ns)

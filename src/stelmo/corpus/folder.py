@@ -118,6 +118,8 @@ def recognises(folder: Path) -> bool:
 
 def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
+    if folder.is_file():
+        raise DataError(f"{folder}: a file; expected a corpus folder, made by `stelmo prepare {folder} --to FOLDER`")
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; `stelmo prepare` makes a corpus from text")
     if not path.exists():

@@ -56,7 +56,7 @@ def load(
     Files beside the weights are found by their names, or given:
 
     - `options`: the options.json of the published format.
-    - `vocabulary`: one word a line; it names the rows of the softmax.
+    - `vocabulary`: one word per line; it names the rows of the softmax.
     - `softmax`: the weights of the language-model head, for probabilities.
     - `token_embeddings`: layer 0 of all vocabulary words, written by the original software; the model then reads
       only words of the vocabulary.
@@ -65,8 +65,8 @@ def load(
     How the model computes:
 
     - `state`: where the LSTMs start: "warm" (a fixed state of the model), "fresh" (zeros) or "carry" (each row of a
-      batch continues where it ended in the batch before, as in the 2018 releases). None: warm if the model brings its
-      own warm state, otherwise fresh.
+      batch continues where it ended in the batch before, as in the 2018 releases). None: warm if the model has a
+      warm state of its own, otherwise fresh.
     - `precision`: "float32", "float64"; "int8" (CPU: 8-bit weights, faster for wide models, nearly the same vectors);
       "bfloat16" or "float16" (GPU: products in half precision).
     - `device`: "cpu", "cuda", "cuda:1", "mps".
@@ -85,6 +85,9 @@ def load(
         "batch_rows": batch_rows,
     }
     settings = parse(LoadSettings, given, "load", ConfigError)
+    for name, file in (("options", options), ("vocabulary", vocabulary), ("softmax", softmax)):
+        if path is None and file is not None:
+            raise ConfigError(f"{name} {file}: the bundled model has its own; name the model that the file belongs to")
     saved = folder.english() if path is None else models.read(path, options, vocabulary, softmax, prefix)
     if token_embeddings is not None:
         model = Model(saved, settings)

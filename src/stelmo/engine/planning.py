@@ -35,6 +35,8 @@ def available(name: str, card: int | None = None) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as problem:
         reason = str(problem).split("\n")[0].split(". ")[0]
+        if reason.startswith("Expected one of"):  # torch lists its twenty kinds of devices
+            reason = "expected cpu, cuda, cuda:N or mps"
         raise ConfigError(f"device: {name!r} is not available here ({reason}); cpu always is") from None
     return device
 

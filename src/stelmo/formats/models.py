@@ -45,6 +45,8 @@ def read(
     saved = _read(local_path(path), None if options is None else local_path(options), words, prefix)
     if words is not None and saved.vocabulary is None:
         saved = replace(saved, vocabulary=read_vocabulary(words))
+    elif words is not None and saved.vocabulary != read_vocabulary(words):
+        raise ModelError(f"{words}: not the vocabulary of the model, which has its own; leave this file out")
     if softmax is not None:
         head = partial(bilm.read_softmax, local_path(softmax), saved.config, saved.vocabulary)
         saved = replace(saved, read_softmax=head)
@@ -130,7 +132,12 @@ def _options(path: Path, weights: Path, home: Path) -> Path:
         return named
     found = _only(home.glob("*options.json"))
     if found is None:
-        raise ModelError(f"{weights}: no options.json beside it; name it with options=…")
+        with weights.open("rb") as file:
+            if file.read(8) != hdf5.MAGIC:
+                raise ModelError(f"{weights}: not a model; expected {READABLE}")
+        raise ModelError(
+            f"{weights}: no options.json beside it; copy it there, or name it: --options FILE, in Python options=FILE"
+        )
     return found
 
 

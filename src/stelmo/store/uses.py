@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from stelmo.config import Positive, Settings
 from stelmo.errors import DataError, OutputError
-from stelmo.store import growing
+from stelmo.store import atomic, growing
 
 VECTORS, JOURNAL = "vectors.bin", "journal.bin"
 SUGGESTED = "suggested.json"
@@ -203,6 +203,9 @@ def prepare(folder: Path, manifest: Manifest) -> None:
 def read_manifest(folder: Path) -> Manifest:
     if not exists(folder):
         raise DataError(f"{folder}: no index of word uses; make one with `stelmo index CORPUS --to DIR`")
+    values = atomic.read_json(path := folder / growing.MANIFEST, DataError, WAY_OUT)
+    if isinstance(values, dict) and "kind" not in values:  # of a corpus, or of precomputed layers
+        raise DataError(f"{path}: not that of an index of word uses; make one with `stelmo index CORPUS --to DIR`")
     return growing.read_manifest(folder, Manifest, WAY_OUT)
 
 

@@ -40,7 +40,7 @@ class LineReader:
         try:
             self._file = sys.stdin.buffer if str(self.path) == "-" else Path(self.path).open("rb")
         except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
-            raise DataError(f"{self.name}: {_reason(error)}") from error
+            raise DataError(f"{self.name}: {_reason(error)}; expected a text file") from error
         self._size = None if str(self.path) == "-" else _size(self._file)
         return self
 
@@ -68,6 +68,8 @@ class LineReader:
                 )
                 if self._number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
                     problem = "the file is in UTF-16, expected UTF-8; convert it with `iconv -f UTF-16 -t UTF-8`"
+                elif b"\0" in raw:
+                    problem = "a zero byte, as in binary files; expected text in UTF-8"
                 raise DataError(f"{self.name}:{self._number}: {problem}") from error
             yield self._number, line.removeprefix("\ufeff") if self._number == 1 else line
 

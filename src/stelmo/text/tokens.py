@@ -38,6 +38,8 @@ def scan(text: str, language: str = "en", contractions: str = "ptb") -> Iterator
     if contractions not in CONTRACTIONS:
         raise ConfigError(f"contractions {contractions!r}: expected one of {', '.join(CONTRACTIONS)}")
     primary = language.replace("_", "-").split("-")[0].lower()  # "pt-BR" → "pt"
+    if len(primary) > 3:
+        raise ConfigError(f"language {language!r}: expected a code of two or three letters, such as en, de, zh")
     return (Token(match.group(), *match.span()) for match in _pattern(primary, contractions).finditer(text))
 
 

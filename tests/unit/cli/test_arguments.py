@@ -21,3 +21,9 @@ def test_a_parquet_file_whose_column_has_a_name_that_is_not_utf8_is_refused(tmp_
     path.write_bytes(path.read_bytes().replace(b"qqqq", b"\xffqqq"))
     with pytest.raises(DataError, match=r"t\.parquet: cannot be read as Parquet"):
         list(Inputs([str(path)], None, 0, "en", "ptb"))
+
+
+def test_a_folder_is_refused_before_anything_is_read(tmp_path):
+    (tmp_path / "my texts").mkdir()
+    with pytest.raises(DataError, match=r"my texts: a folder; expected files, such as .*\*\.txt"):
+        Inputs([str(tmp_path / "my texts")], None, 0, "en", "ptb")

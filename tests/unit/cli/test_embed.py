@@ -269,6 +269,16 @@ def test_a_sentence_that_cannot_be_a_key_is_refused(line, embed, tmp_path):
     assert "c.tok:2" in done.err
 
 
+def test_options_that_are_not_beside_the_weights_are_named(call, tmp_path):
+    call("convert", "model", "published", "--format", "bilm")
+    (tmp_path / "published" / "options.json").rename(tmp_path / "mine.json")
+    given = ["embed", "the bank .", "--model", "published/weights.hdf5", "-o", "v.npz"]
+    assert "--options FILE" in call(*given).err
+    assert call(*given, "--options", "mine.json").code == 0
+    refused = call(*given, "--options", "mine.json", "--options-file", "other.json")
+    assert "--options-file other.json and --options mine.json disagree" in refused.err
+
+
 @pytest.mark.parametrize(
     "flags", [["--all", "--top"], ["--weight-file", "other"], ["--all", "--batch-size", "0"]], ids=str
 )

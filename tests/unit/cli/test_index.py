@@ -53,6 +53,7 @@ def test_words_and_their_number_can_be_chosen(stelmo, corpus, tmp_path):
         (["no/such.txt", "--to", "uses"], "no/such.txt: no such file"),
         (["CORPUS", "--to", "no/uses"], "there is no folder"),
         (["CORPUS", "--to", "uses", "--words", "EMPTY"], "no words; expected one per line"),
+        (["CORPUS", "--to", "uses", "--words", "bank,river"], "--words bank,river: no such file; expected one with"),
         (["EMPTY", "--to", "uses"], "the index is empty; the corpus does not use any word"),
     ],
 )

@@ -47,3 +47,10 @@ def test_a_file_in_the_report_s_place_is_refused(options, tmp_path, monkeypatch,
     assert refused.code == 2
     assert refused.err.count("\n") == 1
     assert (tmp_path / "report").read_text() == "mine"
+
+
+def test_data_that_are_not_there_are_refused(options, tmp_path, monkeypatch, capsys):
+    refused = run(monkeypatch, capsys, *options, "--data", tmp_path / "nowhere")
+    assert refused.code == 2
+    assert "nowhere: no such folder; give the folder that holds a folder for each task" in refused.err
+    assert not (tmp_path / "report").exists()

@@ -68,6 +68,12 @@ def test_a_missing_folder_is_refused(tmp_path):
         shards.read(tmp_path / "corpus")
 
 
+def test_text_in_place_of_a_corpus_is_refused_with_the_command_that_makes_one(tmp_path):
+    (tmp_path / "text.txt").write_text("A bank .")
+    with pytest.raises(DataError, match=r"text\.txt: a file; expected a corpus folder, made by `stelmo prepare .*text"):
+        shards.read(tmp_path / "text.txt")
+
+
 @pytest.mark.parametrize("version", [0, 2, "1"])
 def test_another_version_is_refused(folder, version):
     change_manifest(folder, corpus=version)

@@ -79,3 +79,9 @@ def test_a_hub_name_that_is_not_in_the_cache_is_refused(name, tmp_path, monkeypa
 def test_load_never_takes_a_missing_path_for_a_hub_name():
     with pytest.raises(ModelError, match="no such file or folder"):
         stelmo.load("someone/elmo-tiny")
+
+
+@pytest.mark.parametrize("name", ["options", "vocabulary", "softmax"])
+def test_the_bundled_model_takes_no_files_of_others(name):
+    with pytest.raises(ConfigError, match=f"{name} mine: the bundled model has its own; name the model"):
+        stelmo.load(**{name: "mine"})

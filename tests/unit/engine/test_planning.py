@@ -146,6 +146,11 @@ def test_a_device_that_is_not_there_is_refused(device):
         tiny.model(device=device)
 
 
+def test_the_devices_to_choose_from_are_named():
+    with pytest.raises(ConfigError, match=r"'gpu' is not available here \(expected cpu, cuda, cuda:N or mps\)"):
+        available("gpu")
+
+
 def test_a_card_number_is_for_a_gpu_without_one():
     assert available("cpu", card=3) == torch.device("cpu")
     with pytest.raises(ConfigError, match="device: 'cuda:99'"):

@@ -313,6 +313,29 @@ def test_a_bad_published_model_is_refused_in_one_sentence(damage, message, tmp_p
     assert "\n" not in str(refusal.value)
 
 
+def test_a_vocabulary_beside_the_one_of_the_model_is_the_same_or_refused(tmp_path):
+    folder = tiny.folder(tmp_path / "m")
+    (tmp_path / "other.txt").write_text("<S>\n</S>\n<UNK>\n")
+    assert models.read(folder, vocabulary=folder / "vocab.txt").vocabulary == models.read(folder).vocabulary
+    with pytest.raises(ModelError, match=r"other\.txt: not the vocabulary of the model, which has its own"):
+        models.read(folder, vocabulary=tmp_path / "other.txt")
+    with pytest.raises(ModelError, match=r"none\.txt: cannot be read"):
+        models.read(folder, vocabulary=tmp_path / "none.txt")
+
+
+def test_a_file_that_is_not_a_model_is_called_so(tmp_path):
+    (tmp_path / "corpus.txt").write_text("Not a model .")
+    with pytest.raises(ModelError, match=r"corpus\.txt: not a model; expected a stelmo folder"):
+        models.read(tmp_path / "corpus.txt")
+
+
+def test_weights_without_their_options_name_the_way_to_give_them(tmp_path):
+    folder = tiny.folder(tmp_path / "m", "bilm")
+    (folder / "options.json").unlink()
+    with pytest.raises(ModelError, match=r"no options\.json beside it; copy it there, or name it: --options FILE"):
+        models.read(folder / "weights.hdf5")
+
+
 def test_a_vocabulary_of_another_length_than_the_softmax_is_refused(tmp_path):
     folder = tiny.folder(tmp_path / "m", "bilm")
     (folder / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")

@@ -223,6 +223,12 @@ def test_a_full_disk_is_said_in_words_and_keeps_what_was_finished(folder, monkey
     assert_first_blocks(folder, len(BLOCKS))
 
 
+def test_a_folder_of_another_kind_is_refused_with_the_way_to_an_index(tmp_path):
+    (tmp_path / growing.MANIFEST).write_text('{"corpus": 1}')
+    with pytest.raises(DataError, match=r"manifest\.json: not that of an index of word uses; make one with"):
+        store.UseFolder(tmp_path)
+
+
 @pytest.mark.parametrize("left", [[], [growing.LOCK], [".manifest.json.x.partial.json"]], ids=str)
 def test_a_folder_whose_making_was_stopped_is_made(left, tmp_path):
     for name in left:

@@ -167,6 +167,11 @@ def test_what_follows_a_compressed_file_is_not_passed_over(tmp_path, compress):
         lines(written(tmp_path, compress(b"one\n") + b"not compressed at all"))
 
 
+def test_a_binary_file_is_called_so(tmp_path):
+    with pytest.raises(DataError, match=":1: a zero byte, as in binary files; expected text in UTF-8"):
+        lines(written(tmp_path, b"\x93NUMPY\x01\x00v\n"))
+
+
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
@@ -177,7 +182,7 @@ def test_what_follows_a_compressed_file_is_not_passed_over(tmp_path, compress):
     ],
 )
 def test_what_cannot_be_opened_is_refused_in_one_sentence(tmp_path, path, reason):
-    with pytest.raises(DataError, match=reason), LineReader(tmp_path / path):
+    with pytest.raises(DataError, match=f"{reason}.*; expected a text file"), LineReader(tmp_path / path):
         pass
 
 

@@ -179,6 +179,11 @@ def test_a_region_and_an_unknown_language_change_nothing():
     assert words("It's 5%", "xx") == words("It's 5%", "no-such") == "It's 5 %"
 
 
+def test_the_name_of_a_language_is_refused_where_its_code_is_expected():
+    with pytest.raises(ConfigError, match="'english': expected a code of two or three letters, such as en"):
+        tokenize("It does n't .", "english")
+
+
 def test_an_unknown_kind_of_contractions_is_refused_with_the_choices():
     with pytest.raises(ConfigError, match="'penn': expected one of ptb, moses"):
         tokenize("x", contractions="penn")

@@ -48,7 +48,7 @@ def read(path: Path, options: Path | None = None, vocabulary: Path | None = None
     if not options.is_file():
         raise ModelError(
             f"{options}: no such file; training wrote options.json into the folder of its checkpoints, "
-            "copy it from there or name it with options=…"
+            "copy it from there, or name it: --options FILE, in Python options=FILE"
         )
     values = bilm.read_json(options)
     config = bilm.config_of(values, str(options))
