@@ -40,6 +40,8 @@ RECIPES: dict[str, tuple[bool | str, tuple[str, ...]]] = {
     "P = 256": (True, ("lstm.projection=256",)),
     "Muon 0.005": (True, (*MUON, "matrix_lr=0.005")),
     "Muon 0.01": (True, (*MUON, "matrix_lr=0.01")),
+    "Muon 0.005, late decay": (True, (*MUON, "matrix_lr=0.005", "decay=late")),
+    "Muon 0.005, late decay, Adam 0.003": (True, (*MUON, "lr=0.003", "matrix_lr=0.005", "decay=late")),
     "Muon 0.01, late decay": (True, (*MUON, "matrix_lr=0.01", "decay=late")),
 }
 DRAWN = ("random start", "biases from counts", "warm start")

@@ -187,7 +187,8 @@ class TrainSettings(Settings):
     def _has_one_budget(self) -> "TrainSettings":
         given = [name for name in BUDGETS if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(f"{' and '.join(given) or 'no'} budget; give one of {', '.join(BUDGETS)}")
+            found = f"{' and '.join(given)}: more than one budget" if given else "no budget"
+            raise ValueError(f"{found}; give one of {', '.join(BUDGETS)}")
         return self
 
     @model_validator(mode="after")

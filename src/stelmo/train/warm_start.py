@@ -11,6 +11,7 @@ D columns of the vectors, P projection, S types, V vocabulary, U words that have
 """
 
 import hashlib
+import importlib.util
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -128,6 +129,7 @@ class WarmStart(NamedTuple):
 def read_vectors(source: str, corpus: Corpus, settings: VectorSettings, projection: int, say: Say) -> WarmStart:
     """A file or folder of static vectors, or `trained`: word2vec on the corpus itself."""
     if source == TRAINED:
+        _refuse_without_gensim()
         return WarmStart(None, settings, TRAINED)
     types = corpus.words.words(range(MARKERS, len(corpus.words)))
     vectors = static.read(source, set(types) | set(corpus.vocabulary.words))
@@ -332,13 +334,9 @@ def train_vectors(
     sentences: Iterable[Sequence[str]], say: Callable[[str], None], min_count: int = 2, width: int = WIDTH
 ) -> StaticVectors:
     """Vectors of the words that occur `min_count` times; the same for the same sentences. Read several times over."""
-    try:
-        from gensim.models import Word2Vec
-        from gensim.models.callbacks import CallbackAny2Vec
-    except ImportError:
-        raise ConfigError(
-            f"--vectors {TRAINED}: gensim is not installed; pip install 'stelmo[baselines]', or give a file"
-        ) from None
+    _refuse_without_gensim()
+    from gensim.models import Word2Vec
+    from gensim.models.callbacks import CallbackAny2Vec
 
     class Epochs(CallbackAny2Vec):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -361,3 +359,10 @@ def train_vectors(
         callbacks=[Epochs()],
     )
     return StaticVectors(list(model.wv.index_to_key), np.array(model.wv.vectors, np.float32))
+
+
+def _refuse_without_gensim() -> None:
+    if importlib.util.find_spec("gensim") is None:
+        raise ConfigError(
+            f"--vectors {TRAINED}: gensim is not installed; pip install 'stelmo[baselines]', or give a file"
+        )

@@ -74,7 +74,7 @@ def test_a_model_of_word_ids_takes_its_size_from_the_vocabulary():
         (["lr=much"], r"lr: .*number.*found 'much'"),
         (["lr=-1"], "lr: .*greater than 0"),
         (["lr"], "--set lr: not an assignment"),
-        (["epochs=1", "tokens=5"], "epochs and tokens budget; give one of"),
+        (["epochs=1", "tokens=5"], "epochs and tokens: more than one budget; give one of"),
         (["time=2 hours"], "time: .*a number and one of s, m, h, d"),
         (["precision=bf16"], "bf16 is for a GPU; use float32 on the CPU"),
         (["batch=5", "accumulate=2"], "5 rows cannot be cut into 2 equal parts"),

@@ -212,6 +212,12 @@ def test_vectors_are_trained_on_the_corpus_itself_once(corpus, tmp_path):
     assert not torch.equal(first.softmax.weight, random_softmax(len(corpus.vocabulary), PLAN.model, 0).weight)
 
 
+def test_without_gensim_trained_vectors_are_refused_before_anything_is_written(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"gensim is not installed; pip install 'stelmo\[baselines\]', or give"):
+        presets.with_vectors(PLAN, "trained", corpus, lambda text: None)
+
+
 def test_vectors_of_another_language_are_refused_with_the_share_they_know(corpus, tmp_path):
     path = write(tmp_path / "foreign.txt", ["w50", "w51", "über", "straße"])
     with pytest.raises(DataError, match=r"they know \d\.\d% of the running words .* at least 10%; .*least_known=0"):
