@@ -41,7 +41,6 @@ RECIPES: dict[str, tuple[bool | str, tuple[str, ...]]] = {
     "Muon 0.005": (True, (*MUON, "matrix_lr=0.005")),
     "Muon 0.01": (True, (*MUON, "matrix_lr=0.01")),
     "Muon 0.005, late decay": (True, (*MUON, "matrix_lr=0.005", "decay=late")),
-    "Muon 0.005, late decay, Adam 0.003": (True, (*MUON, "lr=0.003", "matrix_lr=0.005", "decay=late")),
     "Muon 0.01, late decay": (True, (*MUON, "matrix_lr=0.01", "decay=late")),
 }
 DRAWN = ("random start", "biases from counts", "warm start")
@@ -50,20 +49,19 @@ NOTE = "processor.json"  # in each run: the processor time, and whether it is fi
 
 def command(name: str, corpus: str, vectors: str, folder: str, tokens: int) -> list[str]:
     start, words = RECIPES[name]
-    batch = next((int(word.split("=")[1]) for word in words if word.startswith("batch=")), ROWS)
-    every = tokens // POINTS // (batch * UNROLL)
-    settings = (
-        f"tokens={tokens}",
-        "dropout=0",
-        f"validate_every={every}",
-        "validate_tokens=20000",
-        "threads=1",
-        *words,
-    )
+    settings = {
+        "tokens": str(tokens),
+        "dropout": "0",
+        "decay": "linear",
+        "validate_tokens": "20000",
+        "threads": "1",
+        **dict(word.split("=", 1) for word in words),
+    }
+    settings["validate_every"] = str(tokens // POINTS // (int(settings.get("batch", ROWS)) * UNROLL))
     given = () if start is False else ("--vectors", vectors if start is True else start)
     return [
         *("stelmo", "pretrain", "laptop", "--data", corpus, "--to", str(run_folder(folder, name)), *given),
-        *(part for word in settings for part in ("--set", word)),
+        *(part for name, value in settings.items() for part in ("--set", f"{name}={value}")),
     ]
 
 

@@ -88,6 +88,7 @@ PRESETS: dict[str, Layer] = {
         **_architecture(1024, 128, [[1, 32], [2, 64], [3, 128], [4, 128], [5, 128]], 16, 1),
         **_QUICK,
         "warmup": 100,  # steps: a share of a short budget would be too few, and Adam's first steps would be too large
+        "decay": "late",
         "batch": 64,
         "negatives": 4096,
         "validate_tokens": 50_000,
