@@ -12,10 +12,6 @@ from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist
-
-# Its functions have the group that exists when it is imported as a default argument. Imported later, by torch itself,
-# it would keep our group and its threads until Python ends, and such a thread now and then aborts the process.
-import torch.distributed.nn.functional
 from torch import Tensor
 
 from stelmo.engine.planning import available
@@ -117,6 +113,10 @@ def join(device: torch.device) -> Iterator[World]:
     if size == 1:
         yield World()
         return
+    # The functions of this module have the group that exists when it is imported as a default argument. If torch imported
+    # it later, it would keep our group and its threads until Python ends, and such a thread may then abort the process.
+    from torch.distributed.nn import functional  # noqa: F401
+
     if device.type == "cuda":
         torch.cuda.set_device(device)  # NCCL sends from the card that is set
     with _whole():
