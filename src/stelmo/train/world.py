@@ -113,8 +113,8 @@ def join(device: torch.device) -> Iterator[World]:
     if size == 1:
         yield World()
         return
-    # The functions of this module have the group that exists when it is imported as a default argument. If torch imported
-    # it later, it would keep our group and its threads until Python ends, and such a thread may then abort the process.
+    # The functions of this module have the group that exists when it is imported as a default argument. Imported later,
+    # by torch, it would keep our group and its threads until Python ends, and such a thread may then abort the process.
     from torch.distributed.nn import functional  # noqa: F401
 
     if device.type == "cuda":
