@@ -9,6 +9,7 @@ The first three are also written: numbers as float32, with enough digits to read
 """
 
 import gzip
+import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -178,8 +179,9 @@ def _binary_size(path: Path) -> _Size | None:
             return None
     line, _, rest = head.partition(b"\n")
     size = _size(line.decode("ascii", "replace"))
-    numbers = rest.partition(b" ")[2].split()
-    return None if size is None or not numbers or _is_number(numbers[0]) else size
+    # Not split(), which takes some bytes of a number for white space: a binary 0x37 0x0b would be read as "7".
+    number = re.search(rb"[^ \t\r\n]+", rest.partition(b" ")[2])
+    return None if size is None or number is None or _is_number(number[0]) else size
 
 
 def _opened(path: Path) -> BinaryIO:

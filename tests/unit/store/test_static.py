@@ -81,6 +81,14 @@ def test_only_the_words_asked_for_are_read_and_their_lower_cased_forms(kind, tmp
     np.testing.assert_array_equal(found.of(["The", "日本"]), VECTORS_VD[[0, 3]])
 
 
+@pytest.mark.parametrize("byte", [b"\x0b", b"\x0c"], ids=["vertical tab", "form feed"])
+def test_a_binary_number_that_begins_like_a_readable_one_is_binary(byte, tmp_path):
+    numbers = b"7" + byte + b"\x4f\xbe" + bytes(4)
+    (tmp_path / "v.bin").write_bytes(b"1 2\nthe " + numbers + b"\n")
+    found = static.read(tmp_path / "v.bin")
+    assert found.of(["the"]).tobytes() == numbers
+
+
 def test_a_word_is_looked_up_as_it_is_then_lower_cased():
     found = static.StaticVectors(["bank", "Bank", "the"], np.eye(3, dtype=np.float32))
     assert [found.row(word) for word in ("bank", "Bank", "BANK", "The", "x")] == [0, 1, 0, 2, None]
