@@ -27,6 +27,7 @@ WORDS = "words.txt"
 GZIP = b"\x1f\x8b"
 BYTE_ORDER_MARK = "\ufeff"  # readers remove it from the first word
 DAMAGED = (OSError, EOFError, zlib.error)  # raised while reading a damaged gzip file
+CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # in no text
 LONGEST_WORD = 4096  # bytes in a binary file; a longer one means that the width is wrong
 
 Matrix = NDArray[np.float32]
@@ -171,7 +172,10 @@ def _is_number(field: str | bytes) -> bool:
 
 
 def _binary_size(path: Path) -> _Size | None:
-    """The first line of a binary file: no readable number follows the first word."""
+    """The first line of a binary file: control characters or mostly unreadable numbers follow the first word.
+
+    One unreadable number is not enough: in a text file it may be a mistake, or the second part of "New York".
+    """
     with _opened(path) as file:
         try:
             head = file.read(LONGEST_WORD)
@@ -179,9 +183,13 @@ def _binary_size(path: Path) -> _Size | None:
             return None
     line, _, rest = head.partition(b"\n")
     size = _size(line.decode("ascii", "replace"))
-    # Not split(), which takes some bytes of a number for white space: a binary 0x37 0x0b would be read as "7".
-    number = re.search(rb"[^ \t\r\n]+", rest.partition(b" ")[2])
-    return None if size is None or number is None or _is_number(number[0]) else size
+    if size is None:
+        return None
+    numbers = rest.partition(b" ")[2]
+    # Not split(), which takes some control characters for white space.
+    fields = re.findall(rb"[^ \t\r\n]+", numbers)[: size.width]
+    readable = 2 * sum(map(_is_number, fields)) >= len(fields)
+    return None if readable and not CONTROL.search(numbers[: 4 * size.width]) else size
 
 
 def _opened(path: Path) -> BinaryIO:

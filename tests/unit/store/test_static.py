@@ -81,12 +81,23 @@ def test_only_the_words_asked_for_are_read_and_their_lower_cased_forms(kind, tmp
     np.testing.assert_array_equal(found.of(["The", "日本"]), VECTORS_VD[[0, 3]])
 
 
-@pytest.mark.parametrize("byte", [b"\x0b", b"\x0c"], ids=["vertical tab", "form feed"])
+@pytest.mark.parametrize("byte", [b"\x0b", b"\x0c", b" ", b"\n", b"\t"])
 def test_a_binary_number_that_begins_like_a_readable_one_is_binary(byte, tmp_path):
-    numbers = b"7" + byte + b"\x4f\xbe" + bytes(4)
-    (tmp_path / "v.bin").write_bytes(b"1 2\nthe " + numbers + b"\n")
+    numbers = b"7" + byte + b"\x4f\xbe" + b"\x01\x02\x03\x3e" * 3
+    (tmp_path / "v.bin").write_bytes(b"1 4\nthe " + numbers + b"\n")
     found = static.read(tmp_path / "v.bin")
     assert found.of(["the"]).tobytes() == numbers
+
+
+def test_a_text_file_whose_first_word_has_a_space_is_text(tmp_path):
+    (tmp_path / "v.txt").write_bytes(b"2 3\nNew York 1 2 3\nthe 4 5 6\n")
+    np.testing.assert_array_equal(static.read(tmp_path / "v.txt").of(["New York"]), [[1, 2, 3]])
+
+
+def test_a_text_file_whose_first_number_is_damaged_is_text(tmp_path):
+    (tmp_path / "v.txt").write_bytes(b"2 3\nthe 1,0 2 3\nof 4 5 6\n")
+    with pytest.raises(DataError, match="'1,0'"):
+        static.read(tmp_path / "v.txt")
 
 
 def test_a_word_is_looked_up_as_it_is_then_lower_cased():
