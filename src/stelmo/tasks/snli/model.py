@@ -32,7 +32,7 @@ class Size(Settings):
 SIZES = {
     "paper": Size(),
     "cpu": Size(hidden=64, dropout=0.2, attention_dropout=0.1),
-    "workstation": Size(hidden=128, dropout=0.3, attention_dropout=0.2),
+    "workstation": Size(hidden=128, dropout=0.1, attention_dropout=0.1),
 }
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {
@@ -44,7 +44,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "train_examples": 12_000, "dev_examples": 2_000,
     },
     "workstation": {
-        "optimizer": "adam", "lr": 5e-4, "batch": 32, "steps": 10_000, "evaluate_every": 500, "patience": 6,
+        "optimizer": "adam", "lr": 1e-3, "batch": 32, "steps": 10_000, "evaluate_every": 500, "patience": 6,
         "clip": 5.0, "plateau": 2, "dev_examples": 4_000,
     },
 }  # fmt: skip
