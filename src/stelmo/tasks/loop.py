@@ -50,6 +50,7 @@ class Training(Generic[E, P]):
             )
         averaged = self.parameters if settings.average is not None else []
         self.average = [parameter.detach().clone() for parameter in averaged]
+        self.steps = 0  # finished ones
 
     def step(self, examples: Sequence[E]) -> float:
         """The loss before the step."""
@@ -64,8 +65,11 @@ class Training(Generic[E, P]):
         if self.settings.clip is not None:
             nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
         self.optimizer.step()
+        self.steps += 1
         if self.settings.average is not None:
-            torch._foreach_lerp_(self.average, [p.data for p in self.parameters], 1 - self.settings.average)
+            # At the start it forgets faster, so that it does not contain the weights before training.
+            decay = min(self.settings.average, (1 + self.steps) / (10 + self.steps))
+            torch._foreach_lerp_(self.average, [p.data for p in self.parameters], 1 - decay)
         return value
 
     @contextmanager
@@ -110,7 +114,7 @@ class Training(Generic[E, P]):
                 states.setdefault(int(number_text), {})[key] = tensor
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": states, "param_groups": groups})
-        self.rate = checkpoint.about["lr"]
+        self.rate, self.steps = checkpoint.about["lr"], checkpoint.about["step"]
 
 
 def weights(net: nn.Module) -> dict[str, Tensor]:

@@ -201,6 +201,23 @@ def test_a_running_average_is_what_is_scored_and_kept(tmp_path):
     assert any(not torch.equal(first[key], second[key]) for key in first)
 
 
+def test_the_running_average_forgets_faster_at_the_start(tmp_path):
+    chosen = small("sst5", "average=0.6", "lr=0.01")
+    materials = experiment.prepare(
+        chosen, folder("sst5", tmp_path / "data"), None, None, tmp_path / "layers", None, NoProgress()
+    )
+    learner = loop.Training(experiment.new_network(chosen, materials, 0).net, chosen.train, 0)
+    expected = [parameter.detach().clone() for parameter in learner.parameters]
+    for number in range(1, 15):
+        learner.step(materials.data.train)
+        decay = min(0.6, (1 + number) / (10 + number))
+        expected = [
+            decay * old + (1 - decay) * new.detach() for old, new in zip(expected, learner.parameters, strict=True)
+        ]
+    for averaged, wanted in zip(learner.average, expected, strict=True):
+        torch.testing.assert_close(averaged, wanted)
+
+
 def test_a_tuned_bilm_is_trained_along_and_kept(tmp_path):
     model = tiny.model()
     before = {key: tensor.clone() for key, tensor in model.bilm.state_dict().items()}

@@ -11,7 +11,7 @@ from unit.tasks.srl import eight as srl
 from unit.tasks.sst5 import eight as sst5
 
 from stelmo.settings import TaskSettings
-from stelmo.tasks.network import TASKS
+from stelmo.tasks.network import TASKS, configure
 
 MADE = {"squad": squad, "snli": snli, "srl": srl, "coref": coref, "ner": ner, "sst5": sst5}
 every_task = pytest.mark.parametrize("name", list(TASKS))
@@ -62,3 +62,9 @@ def test_words_are_asked_for_as_they_are_precomputed(name):
     net.words.register_forward_pre_hook(lambda _, given: read.update(given[0]))
     net.predict(MADE[name].EIGHT)
     assert read == {sentence for one in MADE[name].EIGHT for sentence in TASKS[name].model.sentences(one)}
+
+
+def test_elmo_dropout_is_the_papers_or_smaller_at_workstation_and_what_the_user_sets():
+    assert [configure("ner", size).elmo.dropout for size in ("paper", "cpu", "workstation")] == [0.5, 0.5, 0.2]
+    assert configure("srl", "workstation").elmo.dropout == 0.1
+    assert configure("ner", "workstation", {"dropout": 0.4}).elmo.dropout == 0.4

@@ -86,8 +86,9 @@ RECIPES: dict[str, dict[str, Any]] = {
         "batch": 1,
         "steps": 4_000,
         "evaluate_every": 160,
-        "patience": 8,
-        "plateau": 3,
+        "patience": 5,
+        "plateau": 2,
+        "average": 0.998,
         "clip": 5.0,
     },
 }

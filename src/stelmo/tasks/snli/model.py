@@ -44,8 +44,8 @@ RECIPES: dict[str, dict[str, Any]] = {
         "train_examples": 12_000, "dev_examples": 2_000,
     },
     "workstation": {
-        "optimizer": "adam", "lr": 1e-3, "batch": 32, "steps": 10_000, "evaluate_every": 500, "patience": 6,
-        "clip": 5.0, "plateau": 2, "dev_examples": 4_000,
+        "optimizer": "adam", "lr": 1e-3, "batch": 32, "steps": 10_000, "evaluate_every": 500, "patience": 4,
+        "clip": 5.0, "plateau": 2, "average": 0.998, "dev_examples": 4_000,
     },
 }  # fmt: skip
 ELMO: dict[str, Any] = {"placement": "both", "l2": 0.001, "dropout": 0.5, "layer_norm": True}

@@ -53,7 +53,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
     "workstation": {
         "optimizer": "adam", "lr": 1e-3, "batch": 32, "steps": 4_000, "evaluate_every": 500, "patience": 4,
-        "plateau": 1, "clip": 5.0, "dev_examples": 2_000,
+        "plateau": 1, "average": 0.998, "clip": 5.0, "dev_examples": 2_000,
     },
 }  # fmt: skip
 ELMO: dict[str, Any] = {"placement": "both", "l2": 0.0, "dropout": 0.5, "layer_norm": False}

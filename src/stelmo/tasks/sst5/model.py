@@ -55,8 +55,9 @@ RECIPES: dict[str, dict[str, Any]] = {
         "batch": 64,
         "steps": 8_000,
         "evaluate_every": 400,
-        "patience": 6,
+        "patience": 5,
         "plateau": 2,
+        "average": 0.998,
         "clip": 5.0,
     },
 }
