@@ -123,6 +123,8 @@ def main() -> None:
         figures = " | ".join(f"{perplexity:.0f}" for _, perplexity in points)
         print(f"| {name} | {settings_of(name)} | {figures} | {noted(done[name])['seconds'] / 60:.1f} |")
     drawn = {name: [(t / 1000, p) for t, p in curves[name]] for name in DRAWN if name in curves}
+    if not drawn:
+        return
     picture = Path(given.folder) / "recipes.svg"
     plots.lines(picture, drawn, x="thousand tokens", y="held-out perplexity", title="Start of a run", log_y=True)
     print(f"\n{picture}")
