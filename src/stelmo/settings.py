@@ -216,7 +216,7 @@ class VectorSettings(Settings):
     batch: Positive = Field(512, description="words per step of that training")
     lr: float = Field(0.003, gt=0, allow_inf_nan=False, description="peak learning rate of that training")
     scale: float = Field(1.0, gt=0, allow_inf_nan=False, description="standard deviation of the encoder's outputs")
-    rows: float = Field(0.25, gt=0, allow_inf_nan=False, description="standard deviation of the softmax's rows")
+    rows: float = Field(0.1, gt=0, allow_inf_nan=False, description="standard deviation of the softmax's rows")
     least_known: float = Field(
         0.1, ge=0, le=1, description="share of the corpus's running words that must have a vector"
     )
