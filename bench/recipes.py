@@ -29,6 +29,7 @@ RECIPES: dict[str, tuple[bool | str, tuple[str, ...]]] = {
     "vectors trained on the corpus": ("trained", ()),
     "fit of 500 steps": (True, ("vectors.steps=500",)),
     "fit of 8,000 steps": (True, ("vectors.steps=8000",)),
+    "fit to 20,000 words": (True, ("vectors.words=20000",)),
     "rows of 0.05": (True, ("vectors.rows=0.05",)),
     "rows of 0.1": (True, ("vectors.rows=0.1",)),
     "rows of 0.5": (True, ("vectors.rows=0.5",)),
@@ -56,7 +57,7 @@ def command(name: str, corpus: str, vectors: str, folder: str, tokens: int) -> l
         "decay": "linear",
         "validate_tokens": "20000",
         "threads": "1",
-        **({} if start is False else {"vectors.rows": "0.25"}),
+        **({} if start is False else {"vectors.rows": "0.25", "vectors.words": "100000"}),
         **dict(word.split("=", 1) for word in words),
     }
     settings["validate_every"] = str(tokens // POINTS // (int(settings.get("batch", ROWS)) * UNROLL))

@@ -210,7 +210,7 @@ class VectorSettings(Settings):
         None, description="dimensions of the vectors to use; unset: all, or their main directions where P is smaller"
     )
     words: Positive = Field(
-        100_000, description="most frequent words, whose vectors the encoder learns to predict from their spelling"
+        20_000, description="most frequent words, whose vectors the encoder learns to predict from their spelling"
     )
     steps: Positive = Field(2000, description="steps of that training; a tenth of them for a model's new softmax")
     batch: Positive = Field(512, description="words per step of that training")
