@@ -30,7 +30,6 @@ RECIPES: dict[str, tuple[bool | str, tuple[str, ...]]] = {
     "fit of 500 steps": (True, ("vectors.steps=500",)),
     "fit of 8,000 steps": (True, ("vectors.steps=8000",)),
     "fit to 20,000 words": (True, ("vectors.words=20000",)),
-    "rows of 0.05": (True, ("vectors.rows=0.05",)),
     "rows of 0.1": (True, ("vectors.rows=0.1",)),
     "rows of 0.5": (True, ("vectors.rows=0.5",)),
     "outputs of 0.5": (True, ("vectors.scale=0.5",)),

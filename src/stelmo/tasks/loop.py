@@ -24,6 +24,7 @@ from stelmo.settings import TaskSettings
 from stelmo.store import runs
 from stelmo.store.runs import Checkpoint, Run
 from stelmo.tasks.task import E, P, Splits, Task, TaskNetwork
+from stelmo.train.learner import average_decay
 
 POOL = 50  # batches whose examples are sorted by length together: similar lengths, but mixed differently in every epoch
 
@@ -67,8 +68,7 @@ class Training(Generic[E, P]):
         self.optimizer.step()
         self.steps += 1
         if self.settings.average is not None:
-            # At the start it forgets faster, so that it does not contain the weights before training.
-            decay = min(self.settings.average, (1 + self.steps) / (10 + self.steps))
+            decay = average_decay(self.settings.average, self.steps)
             torch._foreach_lerp_(self.average, [p.data for p in self.parameters], 1 - decay)
         return value
 

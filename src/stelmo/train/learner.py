@@ -210,11 +210,13 @@ class Learner:
         return FP16_SCALE if self.settings.precision == "fp16" else 1.0
 
 
-class RunningAverage:
-    """An exponential average of the weights: steps at a high learning rate scatter around it.
+def average_decay(decay: float, number: int) -> float:
+    """Of an average of weights, at a step: at the start it forgets faster, so as not to contain untrained weights."""
+    return min(decay, (1 + number) / (10 + number))
 
-    At the start it forgets faster, so that it does not contain the weights before training.
-    """
+
+class RunningAverage:
+    """An exponential average of the weights: steps at a high learning rate scatter around it."""
 
     def __init__(self, bilm: BiLM, softmax: Softmax, decay: float) -> None:
         self.bilm, self.softmax = copy.deepcopy(bilm).requires_grad_(False), copy.deepcopy(softmax)
@@ -223,7 +225,7 @@ class RunningAverage:
     @torch.no_grad()
     def update(self, bilm: BiLM, softmax: Softmax, number: int) -> None:
         """Include the weights after the step of that number, for `AVERAGE_EVERY` steps."""
-        decay = min(self._decay, (1 + number) / (10 + number)) ** AVERAGE_EVERY
+        decay = average_decay(self._decay, number) ** AVERAGE_EVERY
         found = self.of(bilm, softmax)
         torch._foreach_lerp_(list(self.tensors().values()), list(found.values()), 1 - decay)
 
