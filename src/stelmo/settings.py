@@ -240,6 +240,10 @@ class TaskSettings(Settings):
     clip_value: Clip | None = Field(None, description="bound of each number of the gradient")
     weight_decay: float = Field(0.0, ge=0, allow_inf_nan=False, description="L2 on all weights")
     average: float | None = Field(None, gt=0, lt=1, description="decay of the running average that is kept and scored")
+    precision: Literal["float32", "bfloat16", "auto"] = Field(
+        "float32",
+        description="of a training step's large products; auto: bfloat16 where the processor has instructions for it",
+    )
     tuned_vectors: bool = Field(False, description="train the static vectors as well")
     train_examples: Positive | None = Field(None, description="examples to learn from; unset: all")
     dev_examples: Positive | None = Field(None, description="examples of the validation; unset: all")

@@ -172,7 +172,7 @@ def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, 
     """Train and score one network, unless that is already done; False if it was asked to stop before the end."""
     run = Run(folder, NOTE)
     with run.held():
-        free = {"data", "train.score_tokens"}  # they may differ when a run is resumed
+        free = {"data", "train.score_tokens", "train.precision"}  # they may differ when a run is resumed
         if not config.elmo.layer_norm:
             free.add("elmo.layer_norm_over")
         run.start({**materials.about, "seed": seed}, frozenset(free))
@@ -190,7 +190,7 @@ def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, 
         if not finished:
             return False
         network.read_weights(built, folder / "model")
-        write_result(built, data, state, run)
+        write_result(built, data, state, run, training.precision)
     return True
 
 
@@ -202,7 +202,7 @@ def mean_and_deviation(scores: Sequence[float]) -> tuple[float, float | None]:
     return statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else None
 
 
-def write_result(built: AssembledNetwork, data: Splits[Any], state: RunState, run: Run) -> None:
+def write_result(built: AssembledNetwork, data: Splits[Any], state: RunState, run: Run, precision: str) -> None:
     """Score the network on the test split, write predictions, mixes and plot, and the result last.
 
     The scores on dev are those of the best evaluation, whose predictions are already written.
@@ -238,6 +238,7 @@ def write_result(built: AssembledNetwork, data: Splits[Any], state: RunState, ru
         "steps": state.step,
         "epochs": round(entries[-1]["epoch"]),
         "seconds": round(state.seconds, 1),
+        "precision": precision,
     }
     result = {**scores, **about, "mixes": [output.model_dump() for output in learned]}
     with atomic.new_file(run.path / RESULT, overwrite=True) as draft:

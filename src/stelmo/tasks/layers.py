@@ -24,6 +24,11 @@ class VariationalDropout(Dropout):
         return x_BTD * mask_B1D.div_(1 - self.p)
 
 
+def float32_at_least(x: Tensor) -> Tensor:
+    """Scores for a loss, which sums and exponentiates them, when the products before it are in half precision."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
 def lengths(mask_BT: Tensor) -> Tensor:
     return mask_BT.sum(1)
 

@@ -51,12 +51,16 @@ class Training(Generic[E, P]):
             )
         averaged = self.parameters if settings.average is not None else []
         self.average = [parameter.detach().clone() for parameter in averaged]
+        self.precision = chosen_precision(settings.precision, self.parameters[0].device.type)
         self.steps = 0  # finished ones
 
     def step(self, examples: Sequence[E]) -> float:
         """The loss before the step."""
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.net.loss(examples) + self.net.words.penalty()
+        half = self.precision == "bfloat16"
+        with torch.autocast(self.parameters[0].device.type, torch.bfloat16, enabled=half):
+            loss = self.net.loss(examples)
+        loss = loss + self.net.words.penalty()
         value = loss.item()
         if not math.isfinite(value):
             raise ModelError(f"the loss is {value}: the training diverged; try a smaller lr (--set lr=0.0003)")
@@ -115,6 +119,13 @@ class Training(Generic[E, P]):
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": states, "param_groups": groups})
         self.rate, self.steps = checkpoint.about["lr"], checkpoint.about["step"]
+
+
+def chosen_precision(setting: str, device: str) -> str:
+    """float32 or bfloat16. A CPU without instructions for bfloat16 emulates it, tens of times slower than float32."""
+    if setting != "auto":
+        return setting
+    return "bfloat16" if device == "cpu" and torch.cpu._is_avx512_bf16_supported() else "float32"
 
 
 def weights(net: nn.Module) -> dict[str, Tensor]:

@@ -204,7 +204,8 @@ _GRU, _HIGHWAY = _Cell(_gru, _gru_back, 1), _Cell(_highway, _highway_back, 0)
 
 class _Recurrence(torch.autograd.Function):
     """One layer: input products, the cell's steps, and the same backwards. With two directions the state is (K, H, S),
-    and the columns of kernel and bias are those of the first direction, then those of the second."""
+    and the columns of kernel and bias are those of the first direction, then those of the second. Under autocast, the
+    products over all steps are in half precision, and so is the result; gates, states and their gradients are not."""
 
     @staticmethod
     def forward(
@@ -219,45 +220,51 @@ class _Recurrence(torch.autograd.Function):
         rows_N: Tensor,
         packed: Packing,
     ) -> Tensor:
-        x_ND = x_RD.index_select(0, rows_N)
-        gates, hidden = torch.addmm(bias_G, x_ND, kernel_GD.t()), state.shape[-2]
+        device, hidden = x_RD.device.type, state.shape[-2]
+        half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else state.dtype
+        x_ND, kernel_GD = x_RD.index_select(0, rows_N).to(half), kernel_GD.to(half)
+        gates = torch.addmm(bias_G.to(half), x_ND, kernel_GD.t()).to(state.dtype)
         if state.dim() == 3:
             ahead_NG, back_NG = gates.chunk(2, 1)
             wide = ahead_NG.shape[1]
-            gates = x_ND.new_empty(2, len(x_ND), wide + (0 if inner_KH is None else hidden))
+            gates = gates.new_empty(2, len(x_ND), wide + (0 if inner_KH is None else hidden))
             gates[0, :, :wide] = ahead_NG
             gates[1, :, :wide] = back_NG.index_select(0, packed.mirror_N)
             if inner_KH is not None:
                 gates[:, :, wide:] = inner_KH[:, None]
         h = gates.new_empty(*gates.shape[:-1], hidden)
-        kept = cell.forward(gates, h, state, packed.sizes, keep_BH)
+        with torch.autocast(device, enabled=False):  # a step's products are too small to gain from half precision
+            kept = cell.forward(gates, h, state, packed.sizes, keep_BH)
         ctx.save_for_backward(x_ND, kernel_GD, state, inner_KH, keep_BH, rows_N, gates, h, *kept)
-        ctx.cell, ctx.packed, ctx.rows = cell, packed, len(x_RD)
-        if state.dim() == 2:
-            return h
-        return torch.cat([h[0], h[1].index_select(0, packed.mirror_N)], 1)
+        ctx.cell, ctx.packed, ctx.x_like = cell, packed, (x_RD.shape, x_RD.dtype)
+        if state.dim() == 3:
+            h = torch.cat([h[0], h[1].index_select(0, packed.mirror_N)], 1)
+        return h.to(half)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dy_NE: Tensor) -> tuple[Tensor | None, ...]:
         x_ND, kernel_GD, state, inner_KH, keep_BH, rows_N, gates, h, *kept = ctx.saved_tensors
         packed, cell, hidden = ctx.packed, ctx.cell, state.shape[-2]
+        half, dy_NE = x_ND.dtype, dy_NE.to(state.dtype)
         if state.dim() == 3:
             dh = torch.stack([dy_NE[:, :hidden], dy_NE[:, hidden:].index_select(0, packed.mirror_N)])
         else:
             dh = dy_NE.clone(memory_format=torch.contiguous_format)
         cell.backward(gates, h, kept, state, packed, keep_BH, dh)
         columns = slice(cell.first * hidden, cell.first * hidden + state.shape[-1])
-        before = h.index_select(-2, packed.before_N).transpose(-1, -2)
-        dstate = before @ gates[..., packed.sizes[0] :, columns]
+        before = h.index_select(-2, packed.before_N).transpose(-1, -2).to(half)
+        dstate = (before @ gates[..., packed.sizes[0] :, columns].to(half)).to(state.dtype)
         dinner_KH = None if inner_KH is None else gates[..., -hidden:].sum(-2)
         if state.dim() == 3:
             wide = kernel_GD.shape[0] // 2
             gates = torch.cat([gates[0, :, :wide], gates[1, :, :wide].index_select(0, packed.mirror_N)], 1)
+        dbias_G, gates = gates.sum(0), gates.to(half)
         dx_RD = None
         if ctx.needs_input_grad[1]:
-            dx_RD = x_ND.new_zeros(ctx.rows, x_ND.shape[1]).index_copy_(0, rows_N, gates @ kernel_GD)
-        return None, dx_RD, gates.t() @ x_ND, gates.sum(0), dstate, dinner_KH, None, None, None
+            shape, dtype = ctx.x_like
+            dx_RD = x_ND.new_zeros(shape, dtype=dtype).index_copy_(0, rows_N, (gates @ kernel_GD).to(dtype))
+        return None, dx_RD, (gates.t() @ x_ND).to(state.dtype), dbias_G, dstate, dinner_KH, None, None, None
 
 
 _recurrence: Callable[..., Tensor] = _Recurrence.apply

@@ -91,6 +91,43 @@ def test_a_few_examples_are_learned_by_heart(name, tmp_path):
 
 
 @every_task
+def test_in_half_precision_the_loss_is_nearly_the_same_and_every_weight_gets_a_gradient(name, tmp_path):
+    chosen, model = small(name, placement="both", dropout=0.0), tiny.model()
+    path = folder(name, tmp_path / "data")
+    materials = experiment.prepare(chosen, path, model, None, tmp_path / "layers", None, NoProgress())
+    losses, norms = [], []
+    for precision in ("float32", "bfloat16"):
+        settings = chosen.train.model_copy(update={"precision": precision})
+        learner = loop.Training(experiment.new_network(chosen, materials, 0).net, settings, 0)
+        learner.net.eval()  # no dropout
+        losses.append(learner.step(materials.data.train))
+        norms.append(torch.stack([parameter.grad.norm() for parameter in learner.parameters]))
+    assert losses[0] != losses[1]
+    assert losses[1] == pytest.approx(losses[0], rel=0.01)
+    assert torch.equal(norms[0] > 0, norms[1] > 0)
+    torch.testing.assert_close(norms[1], norms[0], rtol=0.1, atol=0.01 * float(norms[0].max()))
+
+
+@pytest.mark.parametrize(("has_instructions", "chosen"), [(True, "bfloat16"), (False, "float32")])
+def test_the_automatic_precision_is_half_where_the_processor_has_instructions_for_it(
+    has_instructions, chosen, monkeypatch
+):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has_instructions)
+    assert loop.chosen_precision("auto", "cpu") == chosen
+    assert loop.chosen_precision("float32", "cpu") == "float32"
+    assert loop.chosen_precision("bfloat16", "cpu") == "bfloat16"
+
+
+def test_a_run_may_resume_in_another_precision_and_notes_the_last_one(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    with pytest.raises(PowerCutError):
+        trained(small("sst5", "epochs=3"), path, tmp_path / "run", StopsAt(2))
+    trained(small("sst5", "epochs=3", "precision=bfloat16"), path, tmp_path / "run")
+    result = json.loads((tmp_path / "run" / "seed-0" / "result.json").read_text())
+    assert result["precision"] == "bfloat16"
+
+
+@every_task
 def test_a_network_read_back_from_disk_answers_alike(name, tmp_path):
     model = tiny.model()
     chosen = small(name, "epochs=2", placement="both")

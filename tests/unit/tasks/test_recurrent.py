@@ -201,3 +201,23 @@ def test_a_gru_computes_the_same_as_by_torch_in_single_precision():
         rtol=1e-4,
         atol=1e-4,
     )
+
+
+# Half precision
+
+
+@pytest.mark.parametrize("make", [lambda: BiRnn(6, 16, "gru"), lambda: AlternatingLstm(6, 16, 3, 0.0)])
+def test_in_half_precision_values_and_gradients_are_those_of_single_precision_to_its_rounding(make):
+    torch.manual_seed(0)
+    rnn, x_BTD, mask_BT = make(), torch.randn(4, 12, 6, requires_grad=True), mask([12, 4, 7, 12])
+    everything = (x_BTD, *rnn.parameters())
+    expected = rnn(x_BTD, mask_BT)
+    weight = torch.randn_like(expected)
+    wanted = gradients((expected * weight).sum(), *everything)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = rnn(x_BTD, mask_BT)
+    assert found.dtype == torch.bfloat16
+    assert 0 < (found - expected).abs().max() < 0.02
+    for got, want in zip(gradients((found.float() * weight).sum(), *everything), wanted, strict=True):
+        assert got.dtype == torch.float32
+        assert (got - want).norm() < 0.02 * want.norm()

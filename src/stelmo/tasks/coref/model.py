@@ -23,7 +23,14 @@ from stelmo.config import Positive, Settings
 from stelmo.settings import Share
 from stelmo.tasks.coref.data import Clusters, Example, Prediction, Span
 from stelmo.tasks.inputs import WordReader, append_elmo
-from stelmo.tasks.layers import CharCnn, VariationalDropout, characters_of, feed_forward, masked_softmax
+from stelmo.tasks.layers import (
+    CharCnn,
+    VariationalDropout,
+    characters_of,
+    feed_forward,
+    float32_at_least,
+    masked_softmax,
+)
 from stelmo.tasks.recurrent import BiRnn
 from stelmo.tasks.task import TaskNetwork
 
@@ -89,6 +96,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "patience": 5,
         "plateau": 2,
         "average": 0.998,
+        "precision": "auto",
         "clip": 5.0,
     },
 }
@@ -139,8 +147,7 @@ class Scorer(nn.Module):
         return self.after_first(self.first(x))
 
     def after_first(self, hidden: Tensor) -> Tensor:
-        score: Tensor = self.rest(hidden)[..., 0]
-        return score
+        return float32_at_least(self.rest(hidden)[..., 0])
 
 
 class SpanRanker(TaskNetwork[Example, Prediction]):
@@ -213,7 +220,7 @@ class SpanRanker(TaskNetwork[Example, Prediction]):
         same_P = (speaker_M[later_P] == speaker_M[earlier_P]).long()
         pairs_P4 = torch.stack([later_P, earlier_P, same_P, _bucket(later_P - earlier_P)], 1).to(g_MG.device)
         scores_P = mention_M[later_P] + mention_M[earlier_P] + self._pair_scores(g_MG, pairs_P4)
-        scores_MA = g_MG.new_full((len(g_MG), min(self.size.antecedents + 1, len(g_MG))), -torch.inf)
+        scores_MA = scores_P.new_full((len(g_MG), min(self.size.antecedents + 1, len(g_MG))), -torch.inf)
         scores_MA[:, 0] = 0.0
         return scores_MA.index_put((later_P, later_P - earlier_P), scores_P)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from stelmo.config import Positive, Settings
 from stelmo.settings import Share
 from stelmo.tasks.inputs import WordReader, append_elmo
-from stelmo.tasks.layers import CharCnn, VariationalDropout, characters_of
+from stelmo.tasks.layers import CharCnn, VariationalDropout, characters_of, float32_at_least
 from stelmo.tasks.ner.data import Example, Prediction
 from stelmo.tasks.recurrent import BiRnn
 from stelmo.tasks.tags import Crf, bio_of, bioul, spans
@@ -114,7 +114,7 @@ class Tagger(TaskNetwork[Example, Prediction]):
         h_BTD = torch.cat([inputs.x_BTD, self.characters(sentences)], -1)
         for layer in self.encoder:
             h_BTD = layer(self.dropout(h_BTD), inputs.mask_BT)
-        return self.projection(append_elmo(h_BTD, inputs)), inputs.mask_BT
+        return float32_at_least(self.projection(append_elmo(h_BTD, inputs))), inputs.mask_BT
 
 
 Net = Tagger

@@ -14,7 +14,14 @@ from stelmo.config import Positive, Settings
 from stelmo.model.mix import Dropout
 from stelmo.settings import Share
 from stelmo.tasks.inputs import WordReader, append_elmo
-from stelmo.tasks.layers import VariationalDropout, feed_forward, masked_max, masked_mean, masked_softmax
+from stelmo.tasks.layers import (
+    VariationalDropout,
+    feed_forward,
+    float32_at_least,
+    masked_max,
+    masked_mean,
+    masked_softmax,
+)
 from stelmo.tasks.recurrent import BiRnn
 from stelmo.tasks.snli.data import LABELS, Example, Prediction
 from stelmo.tasks.task import TaskNetwork
@@ -45,7 +52,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
     "workstation": {
         "optimizer": "adam", "lr": 1e-3, "batch": 32, "steps": 10_000, "evaluate_every": 500, "patience": 4,
-        "clip": 5.0, "plateau": 2, "average": 0.998, "dev_examples": 4_000,
+        "clip": 5.0, "plateau": 2, "average": 0.998, "precision": "auto", "dev_examples": 4_000,
     },
 }  # fmt: skip
 ELMO: dict[str, Any] = {"placement": "both", "l2": 0.001, "dropout": 0.5, "layer_norm": True}
@@ -93,8 +100,7 @@ class Esim(TaskNetwork[Example, Prediction]):
         for_a_BTD, for_b_BSD = aligned(a_BTD, a_mask_BT, b_BSD, b_mask_BS)
         a_BH = self._composed(a_BTD, for_a_BTD, a_mask_BT)
         b_BH = self._composed(b_BSD, for_b_BSD, b_mask_BS)
-        scores_BY: Tensor = self.classifier(torch.cat([a_BH, b_BH], -1))
-        return scores_BY
+        return float32_at_least(self.classifier(torch.cat([a_BH, b_BH], -1)))
 
     def _encoded(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
         """One encoder for both sentences."""

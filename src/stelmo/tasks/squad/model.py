@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from stelmo.config import Positive, Settings
 from stelmo.settings import Share
 from stelmo.tasks.inputs import Inputs, WordReader, append_elmo
-from stelmo.tasks.layers import CharCnn, Trilinear, VariationalDropout, characters_of, masked_softmax
+from stelmo.tasks.layers import CharCnn, Trilinear, VariationalDropout, characters_of, float32_at_least, masked_softmax
 from stelmo.tasks.recurrent import BiRnn
 from stelmo.tasks.squad.data import Example, Prediction
 from stelmo.tasks.task import TaskNetwork
@@ -53,7 +53,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
     "workstation": {
         "optimizer": "adam", "lr": 1e-3, "batch": 32, "steps": 4_000, "evaluate_every": 500, "patience": 4,
-        "plateau": 1, "average": 0.998, "clip": 5.0, "dev_examples": 2_000,
+        "plateau": 1, "average": 0.998, "precision": "auto", "clip": 5.0, "dev_examples": 2_000,
     },
 }  # fmt: skip
 ELMO: dict[str, Any] = {"placement": "both", "l2": 0.0, "dropout": 0.5, "layer_norm": False}
@@ -166,9 +166,8 @@ class Reader(TaskNetwork[Example, Prediction]):
         start_BTH = self.start_reader(drop(p_BTH), p_mask_BT)
         end_BTH = self.end_reader(drop(torch.cat([p_BTH, start_BTH], -1)), p_mask_BT)
         ends = ((self.start, start_BTH), (self.end, end_BTH))
-        start_BT, end_BT = (
-            score(h_BTH).squeeze(2).masked_fill(~p_mask_BT, torch.finfo(h_BTH.dtype).min) for score, h_BTH in ends
-        )
+        scores = (float32_at_least(score(h_BTH)).squeeze(2) for score, h_BTH in ends)
+        start_BT, end_BT = (score_BT.masked_fill(~p_mask_BT, torch.finfo(score_BT.dtype).min) for score_BT in scores)
         return start_BT, end_BT
 
     def _read(self, sentences: Sequence[Sequence[str]], longest: int | None) -> Inputs:

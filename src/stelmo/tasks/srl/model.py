@@ -15,6 +15,7 @@ from stelmo.config import Positive, Settings
 from stelmo.settings import Share
 from stelmo.tasks import tags
 from stelmo.tasks.inputs import WordReader, append_elmo
+from stelmo.tasks.layers import float32_at_least
 from stelmo.tasks.recurrent import AlternatingLstm
 from stelmo.tasks.srl.data import Example, Prediction
 from stelmo.tasks.task import TaskNetwork
@@ -68,6 +69,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "patience": 4,
         "plateau": 2,
         "average": 0.998,
+        "precision": "auto",
         "clip": 1.0,
         "dev_examples": 1500,
     },
@@ -108,7 +110,7 @@ class RoleTagger(TaskNetwork[Example, Prediction]):
         is_predicate_BT[range(len(examples)), [example.predicate for example in examples]] = 1
         x_BTD = torch.cat([inputs.x_BTD, self.predicate(is_predicate_BT)], -1)
         h_BTH = append_elmo(self.lstm(x_BTD, inputs.mask_BT), inputs)
-        return self.label(h_BTH).log_softmax(-1), inputs.mask_BT
+        return float32_at_least(self.label(h_BTH)).log_softmax(-1), inputs.mask_BT
 
     def loss(self, examples: Sequence[Example]) -> Tensor:
         """−log p, the mean over all tokens."""

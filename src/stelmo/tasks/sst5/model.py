@@ -14,7 +14,7 @@ from stelmo.config import Positive, Settings
 from stelmo.model.mix import Dropout
 from stelmo.settings import Share
 from stelmo.tasks.inputs import WordReader, append_elmo
-from stelmo.tasks.layers import feed_forward, masked_max, masked_mean, masked_softmax
+from stelmo.tasks.layers import feed_forward, float32_at_least, masked_max, masked_mean, masked_softmax
 from stelmo.tasks.recurrent import BiRnn
 from stelmo.tasks.sst5.data import LABELS, Example, Prediction
 from stelmo.tasks.task import TaskNetwork
@@ -58,6 +58,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "patience": 5,
         "plateau": 2,
         "average": 0.998,
+        "precision": "auto",
         "clip": 5.0,
     },
 }
@@ -106,8 +107,7 @@ class Bcn(TaskNetwork[Example, Prediction]):
         x_BTD = self.project(self.word_dropout(inputs.x_BTD))
         h_BTD = self.encoder(x_BTD, inputs.mask_BT)
         h_BTD = self.integrator(compared(append_elmo(h_BTD, inputs), h_BTD, inputs.mask_BT), inputs.mask_BT)
-        logits_BY: Tensor = self.classifier(self.pooled_dropout(self._pooled(h_BTD, inputs.mask_BT)))
-        return logits_BY
+        return float32_at_least(self.classifier(self.pooled_dropout(self._pooled(h_BTD, inputs.mask_BT))))
 
     def _pooled(self, h_BTD: Tensor, mask_BT: Tensor) -> Tensor:
         """(B, 4D): the maximum, the minimum, the mean, and a mean with learned weights."""
