@@ -72,7 +72,6 @@ RECIPES: dict[str, dict[str, Any]] = {
         "precision": "auto",
         "clip": 1.0,
         "dev_examples": 1500,
-        "tuned_vectors": True,
     },
 }
 
