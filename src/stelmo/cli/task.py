@@ -25,7 +25,7 @@ EXAMPLE = (
 
 
 def _elmo(name: str) -> str:
-    return help_of(ElmoSettings, name, after="; default: the paper's choice for the task")
+    return help_of(ElmoSettings, name, after="; default: the paper's choice for the task, or a better one at this size")
 
 
 def task(

@@ -108,42 +108,42 @@ def baseline(setup: Setup, task: str, fraction: float = 1.0) -> Cell:
 
 
 def with_elmo(setup: Setup, task: str, fraction: float = 1.0) -> Cell:
-    return _task(setup, task, _as_published(task), fraction)
+    return _task(setup, task, _default_elmo(setup, task), fraction)
 
 
 def with_tuned_elmo(setup: Setup, task: str) -> Cell:
     """With the biLM that Table 7 tunes on the task's text."""
     tuned = _Variant("tuned", ("--model", _trained(setup, tuning(setup, task)[1])), own_layers=True)
-    cell = _task(setup, task, _as_published(task), most=setup.ablation_seeds, variant=tuned)
+    cell = _task(setup, task, _default_elmo(setup, task), most=setup.ablation_seeds, variant=tuned)
     return cell._replace(chain=f"tuning-{task}")
 
 
 def controls(setup: Setup, task: str) -> dict[str, Cell]:
-    """What → the cell: without ELMo, ELMo as published, and what a user could choose instead."""
-    published, most = _as_published(task), setup.ablation_seeds
+    """What → the cell: without ELMo, ELMo as in Table 1, and what a user could choose instead."""
+    usual, most = _default_elmo(setup, task), setup.ablation_seeds
     found = {
         "static vectors alone": baseline(setup, task),
         "ELMo": with_elmo(setup, task),
-        "its last layer alone": _task(setup, task, {**published, "--layers": "top"}, most=most),
+        "its last layer alone": _task(setup, task, {**usual, "--layers": "top"}, most=most),
     }
     if task == FINETUNED:
-        found["ELMo, fine-tuned"] = _task(setup, task, published, most=1, variant=_Variant("finetune", ("--finetune",)))
+        found["ELMo, fine-tuned"] = _task(setup, task, usual, most=1, variant=_Variant("finetune", ("--finetune",)))
     if setup.transformer is not None:
         other = _Variant("transformer", ("--transformer", setup.transformer), own_layers=True)
         name = f"token vectors of {Path(setup.transformer).name}"
-        found[name] = _task(setup, task, published, most=most, variant=other)
+        found[name] = _task(setup, task, usual, most=most, variant=other)
     return found
 
 
-def _as_published(task: str) -> dict[str, str]:
-    """The paper's settings for this task."""
-    elmo = named(task).model.ELMO
+def _default_elmo(setup: Setup, task: str) -> dict[str, str]:
+    """Where ELMo enters this task's network, and λ."""
+    elmo = named(task).elmo(setup.size)
     return {"--elmo": elmo["placement"], "--lambda": f"{elmo['l2']:g}"}
 
 
 def table_2(setup: Setup, task: str) -> tuple[Cell, Cell, Cell]:
     """The last layer alone, all with λ = 1, all with λ = 0.001."""
-    place = {"--elmo": named(task).model.ELMO["placement"]}
+    place = {"--elmo": named(task).elmo(setup.size)["placement"]}
     top, average, free = {"--layers": "top"}, {"--lambda": "1"}, {"--lambda": "0.001"}
     last, averaged, mixed = (_task(setup, task, place | how, most=setup.ablation_seeds) for how in (top, average, free))
     return last, averaged, mixed
@@ -151,7 +151,7 @@ def table_2(setup: Setup, task: str) -> tuple[Cell, Cell, Cell]:
 
 def table_3(setup: Setup, task: str) -> tuple[Cell, Cell, Cell]:
     """ELMo at the input, at both, at the output."""
-    penalty = {"--lambda": f"{named(task).model.ELMO['l2']:g}"}
+    penalty = {"--lambda": f"{named(task).elmo(setup.size)['l2']:g}"}
     at_input, both, output = (
         _task(setup, task, {"--elmo": place} | penalty, most=setup.ablation_seeds)
         for place in ("input", "both", "output")

@@ -61,10 +61,6 @@ _TASKS: list[AnyTask] = [
     ),
 ]
 TASKS = {task.name: task for task in _TASKS}
-# Preset → at most this much. The paper's 0.5 is for 1,024 numbers; the bundled model has 256, and networks learn more
-# slowly without half of them (docs/decisions.md).
-ELMO_DROPOUT = {"workstation": 0.2}
-
 NOTE, WEIGHTS = "model.json", "weights.safetensors"
 VERSION = 1
 
@@ -106,10 +102,7 @@ def configure(
     vectors: str = RANDOM,
     fraction: float = 1.0,
 ) -> TaskConfig:
-    """The preset's settings and the paper's ELMo settings for the task, changed by size.hidden=50 and the like.
-
-    At `workstation`, the dropout of ELMo's vectors is smaller than the paper's.
-    """
+    """The preset's settings of the task, its network and ELMo, changed by size.hidden=50 and the like."""
     task = named(name)
     if not 0 < fraction <= 1:
         raise ConfigError(f"--fraction {fraction}: expected a share of the training examples, above 0 and at most 1")
@@ -128,9 +121,7 @@ def configure(
         recipe = {name: value for name, value in recipe.items() if name not in ("steps", "evaluate_every")}
     if vectors == RANDOM:
         recipe["tuned_vectors"] = True  # random vectors are useless unless they are learned
-    published = {**task.model.ELMO}
-    published["dropout"] = min(published["dropout"], ELMO_DROPOUT.get(preset, 1.0))
-    chosen = parse(ElmoSettings, {**published, **(elmo or {}), **changed_elmo}, "ELMo", ConfigError)
+    chosen = parse(ElmoSettings, {**task.elmo(preset), **(elmo or {}), **changed_elmo}, "ELMo", ConfigError)
     if vectors == NONE and chosen.placement in ("none", "output"):
         raise ConfigError(
             f"--vectors none with ELMo at {chosen.placement}: the network would have no input; change one of the two"

@@ -82,6 +82,10 @@ class ModelModule(Protocol[E, P]):
         """The paper's `ElmoSettings` for this task."""
 
     @property
+    def ELMO_CHANGES(self) -> Mapping[str, dict[str, Any]]:
+        """Size → settings that differ from the paper's, chosen by dev scores (docs/decisions.md)."""
+
+    @property
     def Net(self) -> Callable[[WordReader, Inventory, Any], TaskNetwork[E, P]]: ...
 
     def sentences(self, example: E) -> list[Tokens]:
@@ -121,6 +125,10 @@ class Task(Generic[E, P]):
     def size(self, preset: str) -> Settings:
         choose("--size", preset, tuple(self.model.SIZES))
         return self.model.SIZES[preset]
+
+    def elmo(self, preset: str) -> dict[str, Any]:
+        """How ELMo is used at a size unless the user says otherwise."""
+        return {**self.model.ELMO, **self.model.ELMO_CHANGES.get(preset, {})}
 
     def tokens(self, example: E) -> int:
         """The length of an example."""

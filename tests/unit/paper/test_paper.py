@@ -94,7 +94,7 @@ def test_gains_are_absolute_and_relative_to_the_error_left(setup):
     # (46 − 40) / (100 − 40) = 10 %
     assert found[3:7] == ["+6.0", "–", "–", "+10.0 %"]
     assert found[7] == "51.4 → 54.7 (+3.3 / +6.8 %)"
-    assert found[8:] == ["accuracy", "sst5", "30", "3"]
+    assert found[8:] == ["both", "accuracy", "sst5", "30", "3"]
 
 
 def count(setup, cell, right, of):

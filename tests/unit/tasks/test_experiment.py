@@ -483,6 +483,17 @@ def test_a_network_saved_before_the_setting_existed_keeps_its_layer_norm():
     assert network.from_json(values).elmo.layer_norm_over == "batch"
 
 
+@every_task
+def test_elmo_is_used_as_in_the_paper_unless_the_size_has_a_choice_of_its_own(name):
+    published = TASKS[name].model.ELMO
+    for size in ("paper", "cpu"):
+        assert network.configure(name, size).elmo.model_dump().items() >= published.items()
+    ours = network.configure(name, "workstation").elmo
+    assert ours.dropout <= 0.2
+    assert ours.placement == ("input" if name == "snli" else published["placement"])
+    assert network.configure(name, "workstation", {"placement": "output"}).elmo.placement == "output"
+
+
 def test_elmo_settings_are_reached_by_set():
     assert network.configure("ner", assignments=["elmo.layer_norm=true"]).elmo.layer_norm
     with pytest.raises(ConfigError, match=r"one of ELMo's settings"):

@@ -102,6 +102,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 }
 
 ELMO: dict[str, Any] = {"placement": "input", "l2": 0.0, "dropout": 0.5, "layer_norm": False}
+ELMO_CHANGES: dict[str, dict[str, Any]] = {"workstation": {"dropout": 0.2}}
 
 METRIC = "f1"
 

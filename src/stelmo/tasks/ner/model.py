@@ -68,6 +68,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
 }
 ELMO: dict[str, Any] = {"placement": "input", "l2": 0.1, "dropout": 0.5, "layer_norm": False}
+ELMO_CHANGES: dict[str, dict[str, Any]] = {"workstation": {"dropout": 0.2}}
 METRIC = "f1"
 
 RARE = 2  # rarer characters count as unknown, so that the unknown character's vector is trained

@@ -56,6 +56,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 ELMO: dict[str, Any] = {"placement": "both", "l2": 0.001, "dropout": 0.5, "layer_norm": True}
+ELMO_CHANGES: dict[str, dict[str, Any]] = {"workstation": {"dropout": 0.2, "placement": "input"}}
 METRIC = "accuracy"
 
 

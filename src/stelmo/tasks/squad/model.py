@@ -57,6 +57,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 ELMO: dict[str, Any] = {"placement": "both", "l2": 0.0, "dropout": 0.5, "layer_norm": False}
+ELMO_CHANGES: dict[str, dict[str, Any]] = {"workstation": {"dropout": 0.2}}
 METRIC = "f1"
 FILTER_WIDTH = 5
 

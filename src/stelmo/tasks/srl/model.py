@@ -76,6 +76,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 }
 
 ELMO: dict[str, Any] = {"placement": "input", "l2": 0.001, "dropout": 0.1, "layer_norm": False}
+ELMO_CHANGES: dict[str, dict[str, Any]] = {}
 
 METRIC = "f1"
 

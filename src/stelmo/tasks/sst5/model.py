@@ -63,6 +63,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
 }
 ELMO: dict[str, Any] = {"placement": "both", "l2": 0.001, "dropout": 0.5, "layer_norm": False}
+ELMO_CHANGES: dict[str, dict[str, Any]] = {"workstation": {"dropout": 0.2}}
 METRIC = "accuracy"
 
 
