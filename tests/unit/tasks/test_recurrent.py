@@ -206,18 +206,34 @@ def test_a_gru_computes_the_same_as_by_torch_in_single_precision():
 # Half precision
 
 
-@pytest.mark.parametrize("make", [lambda: BiRnn(6, 16, "gru"), lambda: AlternatingLstm(6, 16, 3, 0.0)])
+def in_both_precisions(rnn):
+    """Outputs in single and in half precision, and every gradient of both."""
+    x_BTD, mask_BT = torch.randn(4, 12, 6, requires_grad=True), mask([12, 4, 7, 12])
+    everything = (x_BTD, *rnn.parameters())
+    single = rnn(x_BTD, mask_BT)
+    with torch.autocast("cpu", torch.bfloat16):
+        half = rnn(x_BTD, mask_BT)
+    weight = torch.randn_like(single)
+    return single, half, *(gradients((y_BTH.float() * weight).sum(), *everything) for y_BTH in (single, half))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: BiRnn(6, 16, "lstm"), lambda: BiRnn(6, 16, "gru"), lambda: AlternatingLstm(6, 16, 3, 0.0)],
+    ids=["lstm", "gru", "highway"],
+)
 def test_in_half_precision_values_and_gradients_are_those_of_single_precision_to_its_rounding(make):
     torch.manual_seed(0)
-    rnn, x_BTD, mask_BT = make(), torch.randn(4, 12, 6, requires_grad=True), mask([12, 4, 7, 12])
-    everything = (x_BTD, *rnn.parameters())
-    expected = rnn(x_BTD, mask_BT)
-    weight = torch.randn_like(expected)
-    wanted = gradients((expected * weight).sum(), *everything)
-    with torch.autocast("cpu", torch.bfloat16):
-        found = rnn(x_BTD, mask_BT)
-    assert found.dtype == torch.bfloat16
-    assert 0 < (found - expected).abs().max() < 0.02
-    for got, want in zip(gradients((found.float() * weight).sum(), *everything), wanted, strict=True):
+    single, half, wanted, found = in_both_precisions(make())
+    assert (half - single).abs().max() < 0.02
+    for got, want in zip(found, wanted, strict=True):
         assert got.dtype == torch.float32
         assert (got - want).norm() < 0.02 * want.norm()
+
+
+@pytest.mark.parametrize("make", [lambda: BiRnn(6, 16, "gru"), lambda: AlternatingLstm(6, 16, 3, 0.0)])
+def test_layers_computed_by_hand_use_half_precision_where_it_is_asked_for(make):
+    torch.manual_seed(0)
+    single, half, wanted, found = in_both_precisions(make())
+    assert (single.dtype, half.dtype) == (torch.float32, torch.bfloat16)
+    assert any(not torch.equal(got, want) for got, want in zip(found, wanted, strict=True))
