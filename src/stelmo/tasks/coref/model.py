@@ -107,7 +107,7 @@ ELMO_CHANGES: dict[str, dict[str, Any]] = {"workstation": {"dropout": 0.2}}
 METRIC = "f1"
 
 NEAREST = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # first distance of each bucket, counted in mentions
-PAIRS_TOGETHER = 2_048  # what they become stays in the cache; blocks of 16,384 take 1.7 times as long
+PAIRS_TOGETHER = 2_048  # their vectors stay in the cache; larger blocks are slower (docs/tasks.md)
 
 
 def sentences(example: Example) -> list[tuple[str, ...]]:
