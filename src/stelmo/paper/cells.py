@@ -58,7 +58,9 @@ class Cell(NamedTuple):
     proof: str  # the file below `runs` that exists when it is finished
     chain: str
     printed: bool = False  # its standard output is its result, and is written to that file
-    seeds: int | None = None  # of a task
+    seeds: int | None = None  # this and the following: of a task
+    steps: int | None = None  # at most, if the size limits steps
+    patience: int | None = None
     last: bool = False  # needs the results of other chains, and runs after them
 
 
@@ -201,7 +203,9 @@ def _task(
     words = [word for pair in command.items() for word in pair]
     words += () if own_layers else _model(setup)
     words += variant.words if variant else ()
-    return Cell(name, ("task", task, *words), f"{name}/results.json", task, seeds=seeds)
+    recipe = named(task).model.RECIPES[setup.size]
+    limits = recipe.get("steps"), recipe.get("patience")
+    return Cell(name, ("task", task, *words), f"{name}/results.json", task, False, seeds, *limits)
 
 
 def _model(setup: Setup) -> tuple[str, ...]:

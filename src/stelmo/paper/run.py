@@ -18,7 +18,7 @@ from stelmo.errors import DataError
 from stelmo.paper.cells import Cell, Setup, folder_of, vectors_of
 from stelmo.store import atomic, runs
 from stelmo.tasks import reading
-from stelmo.tasks.experiment import read_results, sentences
+from stelmo.tasks.experiment import is_trained, read_results, sentences
 from stelmo.tasks.network import named
 from stelmo.tasks.reading import Skipped
 
@@ -83,10 +83,17 @@ def is_finished(cell: Cell, to: Path) -> bool:
 
 
 def is_waiting(cell: Cell, to: Path) -> bool:
-    """Not finished, or finished with fewer seeds than requested."""
+    """Not finished, or finished with fewer seeds than requested, or with an earlier and lower limit of steps."""
     if not is_finished(cell, to):
         return True
-    return cell.seeds is not None and len(read_results(to / "runs" / cell.name).seeds) < cell.seeds
+    if cell.seeds is None:
+        return False
+    folder = to / "runs" / cell.name
+    seeds = read_results(folder).seeds
+    if len(seeds) < cell.seeds:
+        return True
+    limit = cell.steps
+    return limit is not None and not all(is_trained(folder / f"seed-{seed}", limit, cell.patience) for seed in seeds)
 
 
 def log_of(cell: Cell, to: Path) -> Path:

@@ -27,19 +27,21 @@ from stelmo.config import Settings, choose
 from stelmo.embed.elmo import Cached
 from stelmo.embed.model import Model
 from stelmo.embed.transformer import TransformerVectors
-from stelmo.errors import DataError, ModelError
+from stelmo.errors import DataError, ModelError, OutputError
 from stelmo.jobs.precompute import precompute
 from stelmo.store import atomic
 from stelmo.store.runs import LearnedMix, Run, write_mixes
 from stelmo.tasks import network, reading
 from stelmo.tasks.inputs import StaticTable, static_table
-from stelmo.tasks.loop import LayersReport, RunState, TaskProgress, Training, predict, sample, train
+from stelmo.tasks.loop import LayersReport, RunState, TaskProgress, Training, predict, sample, step_limit, train
 from stelmo.tasks.network import AssembledNetwork, BilmSource, TaskConfig
 from stelmo.tasks.reading import Skipped
 from stelmo.tasks.task import AnyTask, Floats, Gain, Splits, Tokens, bootstrap_gain
 
 NOTE = "task.json"
 RESULT, RESULTS = "result.json", "results.json"
+# Settings that may differ when a run is resumed. With a higher limit, a finished run goes on.
+FREE = frozenset({"data", "train.score_tokens", "train.precision", "train.steps", "train.epochs"})
 COUNTS = "counts.npz"  # split → what each example counts towards the headline score, (N, K)
 
 
@@ -170,14 +172,25 @@ def new_network(config: TaskConfig, materials: Materials, seed: int) -> Assemble
 
 def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, progress: TaskProgress) -> bool:
     """Train and score one network, unless that is already done; False if it was asked to stop before the end."""
-    run = Run(folder, NOTE)
+    run, limit = Run(folder, NOTE), step_limit(config.train, materials.epoch_steps)
     with run.held():
-        free = {"data", "train.score_tokens", "train.precision"}  # they may differ when a run is resumed
-        if not config.elmo.layer_norm:
-            free.add("elmo.layer_norm_over")
-        run.start({**materials.about, "seed": seed}, frozenset(free))
-        if (folder / RESULT).is_file():
+        reached = max((entry["step"] for entry in run.log.entries()), default=0)
+        if reached > limit:
+            raise OutputError(
+                f"{folder}: was trained for {reached:,} steps, and the limit is {limit:,}; raise it (--set steps or "
+                "epochs), or choose another folder"
+            )
+        free = FREE if config.elmo.layer_norm else FREE | {"elmo.layer_norm_over"}
+        run.start({**materials.about, "seed": seed}, free)
+        if is_trained(folder, limit, config.train.patience):
             return True
+        if (folder / RESULT).is_file():
+            if run.newest(progress.message) is None:
+                raise OutputError(
+                    f"{folder}: was trained for {reached:,} steps of now {limit:,}, and has no checkpoint to go on "
+                    "from; use the old limit, or choose another folder"
+                )
+            progress.message(f"seed {seed} goes on after step {reached:,}, its limit until now")
         built = new_network(config, materials, seed)
         training = Training(built.net, config.train, seed)
 
@@ -192,6 +205,18 @@ def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, 
         network.read_weights(built, folder / "model")
         write_result(built, data, state, run, training.precision)
     return True
+
+
+def is_trained(folder: Path, limit: int, patience: int | None) -> bool:
+    """Whether a seed has a result, of the last step or of a score that stopped rising before it."""
+    try:
+        result = json.loads((folder / RESULT).read_bytes())
+    except FileNotFoundError:
+        return False
+    if "evaluations" not in result:  # of an earlier stelmo
+        return True
+    stopped = patience is not None and result["evaluations"] - result["best_evaluation"] >= patience
+    return stopped or bool(result["steps"] >= limit)
 
 
 # Results

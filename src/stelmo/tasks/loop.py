@@ -196,8 +196,7 @@ def train(
     function returns early; called again with the same run, it resumes.
     """
     settings = training.settings
-    every = settings.evaluate_every or epoch_steps
-    total = settings.steps or settings.epochs * epoch_steps
+    every, total = settings.evaluate_every or epoch_steps, step_limit(settings, epoch_steps)
     state = _resume(training, run, progress)
     with stop_asked() as stop:
         while state.step < total and not state.stopped:
@@ -219,6 +218,10 @@ def train(
             run.log.add({**entry, "lr": training.rate, "dev": scores})
             run.save(state.step, training.tensors(), {**state._asdict(), "lr": training.rate}, keep=1)
     return state, True
+
+
+def step_limit(settings: TaskSettings, epoch_steps: int) -> int:
+    return settings.steps or settings.epochs * epoch_steps
 
 
 def predict(net: TaskNetwork[E, P], task: Task[E, P], examples: Sequence[E], tokens: int) -> list[P]:

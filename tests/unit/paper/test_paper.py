@@ -234,6 +234,20 @@ def test_a_cell_of_fewer_seeds_waits_for_the_others(setup):
 
 
 @pytest.mark.parametrize(
+    ("steps", "best", "waiting"),
+    [(100, 10, True), (100, 5, False), (200, 20, False)],
+    ids=["ended at an earlier limit", "stopped rising", "ended at the limit"],
+)
+def test_a_cell_whose_limit_was_raised_waits_unless_its_score_had_stopped_rising(setup, steps, best, waiting):
+    cell = cells.baseline(setup, "sst5")._replace(seeds=1, steps=200, patience=5)
+    finish(setup, cell, [50.0], [50.0])
+    seed = setup.to / "runs" / cell.name / "seed-0"
+    seed.mkdir()
+    (seed / "result.json").write_text(json.dumps({"steps": steps, "evaluations": steps // 10, "best_evaluation": best}))
+    assert runs.is_waiting(cell, setup.to) == waiting
+
+
+@pytest.mark.parametrize(
     ("change", "named"), [({"size": "paper"}, "size is cpu"), ({"vectors": "a.txt"}, "vectors is")]
 )
 def test_a_report_is_of_one_model_and_one_size(setup, change, named):

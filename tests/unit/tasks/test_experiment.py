@@ -154,6 +154,38 @@ def test_a_run_stopped_in_an_epoch_ends_in_the_same_bits(name, tmp_path):
     assert logs[0] == logs[1]
 
 
+def test_a_finished_run_with_a_higher_limit_goes_on_and_ends_in_the_same_bits(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    whole = trained(small("sst5", "epochs=4"), path, tmp_path / "whole")
+    short = trained(small("sst5", "epochs=2"), path, tmp_path / "run")
+    assert short.epochs == (2,)
+    assert trained(small("sst5", "epochs=4"), path, tmp_path / "run") == whole
+    first, second = (weights_of(tmp_path / run / "seed-0") for run in ("whole", "run"))
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    results = [json.loads((tmp_path / run / "seed-0" / "result.json").read_text()) for run in ("whole", "run")]
+    assert [{**result, "seconds": 0} for result in results[:1]] == [{**result, "seconds": 0} for result in results[1:]]
+
+
+def test_a_run_whose_score_stopped_rising_does_not_go_on(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    chosen = [small("sst5", f"epochs={epochs}", "patience=1", "lr=1e-9") for epochs in (5, 50)]
+    first = trained(chosen[0], path, tmp_path / "run")
+    assert first.epochs[0] < 5
+    assert trained(chosen[1], path, tmp_path / "run", StopsAt(first.epochs[0] + 1)) == first
+
+
+def test_a_run_can_neither_shrink_nor_go_on_without_its_checkpoint(tmp_path):
+    path, seed = folder("sst5", tmp_path / "data"), tmp_path / "run" / "seed-0"
+    first = trained(small("sst5", "epochs=3"), path, tmp_path / "run")
+    with pytest.raises(OutputError, match="seed-0: was trained for 3 steps, and the limit is 2; raise it"):
+        trained(small("sst5", "epochs=2"), path, tmp_path / "run")
+    for checkpoint in Run(seed).checkpoints():
+        checkpoint.unlink()
+    with pytest.raises(OutputError, match="3 steps of now 4, and has no checkpoint"):
+        trained(small("sst5", "epochs=4"), path, tmp_path / "run")
+    assert trained(small("sst5", "epochs=3"), path, tmp_path / "run") == first
+
+
 @every_task
 def test_unlabelled_text_is_answered_in_the_official_format(name, tmp_path):
     chosen = small(name, "epochs=1")

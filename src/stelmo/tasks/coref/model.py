@@ -91,7 +91,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "optimizer": "adam",
         "lr": 0.001,
         "batch": 1,
-        "steps": 4_000,
+        "steps": 6_400,
         "evaluate_every": 160,
         "patience": 5,
         "plateau": 2,

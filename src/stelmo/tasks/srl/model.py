@@ -64,7 +64,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "optimizer": "adam",
         "lr": 0.002,
         "batch": 32,
-        "steps": 12_000,
+        "steps": 18_000,
         "evaluate_every": 600,
         "patience": 4,
         "plateau": 2,
