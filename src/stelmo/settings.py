@@ -259,6 +259,7 @@ class ElmoSettings(Settings):
     placement: Placement = Field("input", description="none, input, output or both")
     layers: Literal["all", "top"] = Field("all", description="all (a learned mix of them) or top (only the top layer)")
     l2: float = Field(0.001, ge=0, allow_inf_nan=False, description="λ of the penalty on the mix's weights")
+    gamma: float = Field(1.0, gt=0, allow_inf_nan=False, description="value from which the scale γ is learned")
     dropout: Share = Field(0.5, description="dropout of ELMo's vectors")
     layer_norm: bool = Field(False, description="normalise each layer before the mix")
     layer_norm_over: Literal["sentence", "batch"] = Field(

@@ -87,9 +87,9 @@ class Elmo(nn.Module):
     """Tokens → vectors (B, T, 2P), or (K, B, T, 2P) for K > 1 outputs, and the mask (B, T) of real tokens.
 
     Each output has its own learned mix, in `mixes`; add their `.penalty()` to the loss. The biLM is frozen
-    unless `trainable`. `keep_boundaries` keeps <S> and </S>, so T grows by two. `learned` starts the mixes from
-    those of the task that the model's file comes from. Layers that `stelmo.precompute` stored can be passed in place
-    of the model, unless the biLM is trained or the markers are needed.
+    unless `trainable`. `keep_boundaries` keeps <S> and </S>, so T grows by two. γ starts from `gamma`; `learned` starts
+    the mixes from those of the task that the model's file comes from. Layers that `stelmo.precompute` stored can be
+    passed in place of the model, unless the biLM is trained or the markers are needed.
     """
 
     start_h: Tensor
@@ -107,6 +107,7 @@ class Elmo(nn.Module):
         layer_norm: bool | LayerNorm = False,
         top_only: bool = False,
         l2: float = 0.001,
+        gamma: float = 1.0,
         learned: bool = False,
         state: str | None = None,
     ) -> None:
@@ -114,7 +115,7 @@ class Elmo(nn.Module):
         if outputs < 1 or not 0 <= dropout < 1:
             raise ConfigError(f"Elmo: outputs {outputs}, dropout {dropout}; expected at least 1, and 0 to below 1")
         self.config, self.trainable, self.keep_boundaries = model.config, trainable, keep_boundaries
-        mixes = [ScalarMix(model.config.depth, layer_norm, l2, top_only) for _ in range(outputs)]
+        mixes = [ScalarMix(model.config.depth, layer_norm, l2, top_only, gamma) for _ in range(outputs)]
         if learned:
             if len(model.mixes) != outputs:
                 raise ConfigError(f"Elmo: {outputs} outputs, but the model's file has {len(model.mixes)} learned mixes")

@@ -19,13 +19,18 @@ EPSILON = {"bilm": 1e-12, "allennlp": 1e-13, "sentence": 1e-12}
 
 
 class ScalarMix(nn.Module):
-    """γ · Σ_l softmax(w)_l · h_l, with w and γ to learn (Peters et al. 2018, eq. 1).
+    """γ · Σ_l softmax(w)_l · h_l, with w and γ to learn (Peters et al. 2018, eq. 1), from 0 and `gamma`.
 
     `top_only` keeps γ alone, over the last layer. `layer_norm` True is the original's, "bilm".
     """
 
     def __init__(
-        self, depth: int, layer_norm: bool | LayerNorm = False, l2: float = 0.001, top_only: bool = False
+        self,
+        depth: int,
+        layer_norm: bool | LayerNorm = False,
+        l2: float = 0.001,
+        top_only: bool = False,
+        gamma: float = 1.0,
     ) -> None:
         super().__init__()
         if depth < 1 or l2 < 0:
@@ -34,7 +39,7 @@ class ScalarMix(nn.Module):
         self.depth, self.l2, self.top_only = depth, l2, top_only
         self.layer_norm: LayerNorm | None = "bilm" if layer_norm is True else layer_norm or None
         self.logits = None if top_only else nn.Parameter(torch.zeros(depth))
-        self.scale = nn.Parameter(torch.ones(()))
+        self.scale = nn.Parameter(torch.tensor(float(gamma)))
 
     @property
     def weights(self) -> list[float]:

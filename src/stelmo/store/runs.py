@@ -44,12 +44,12 @@ class Run:
         self.log = Log(path / "log.jsonl")
         self._checkpoints = path / "checkpoints"
 
-    def start(self, about: Mapping[str, Any], free: frozenset[str]) -> None:
-        """Create the folder, or find the one created with the same settings; those named in `free` may differ."""
+    def start(self, about: Mapping[str, Any], free: frozenset[str], added: Mapping[str, Any] | None = None) -> None:
+        """Create the folder, or find the one created with the same settings; see `note_or_compare`."""
         if not self.note.is_file():
             self.refuse_foreign()
             make(self._checkpoints)
-        note_or_compare(self.note, about, free)
+        note_or_compare(self.note, about, free, added)
         for folder in (self.path, self._checkpoints):  # what a killed process was writing
             for draft in folder.glob(".*.partial*"):
                 atomic.remove(draft)
@@ -204,17 +204,24 @@ def make(folder: Path) -> None:
         raise OutputError(f"{folder}: {atomic.reason(problem)}") from problem
 
 
-def note_or_compare(note: Path, about: Mapping[str, Any], free: frozenset[str] = frozenset()) -> None:
+def note_or_compare(
+    note: Path,
+    about: Mapping[str, Any],
+    free: frozenset[str] = frozenset(),
+    added: Mapping[str, Any] | None = None,
+) -> None:
     """Write the settings a folder is made with; if they exist, refuse differences in any setting not in `free`.
 
-    Those in `free` may differ; the file then has the newest.
+    Those in `free` may differ; the file then has the newest. `added` are settings that earlier versions did not have,
+    with the values they worked with.
     """
     written = json.dumps({"stelmo": VERSION, **about}, indent=2) + "\n"
     if not note.is_file():
         with atomic.new_file(note) as draft:
             draft.write_text(written)
         return
-    before, after = _flat(read_note(note)), _flat(json.loads(json.dumps(about)))  # JSON turns tuples into lists
+    before = {**(added or {}), **_flat(read_note(note))}
+    after = _flat(json.loads(json.dumps(about)))  # JSON turns tuples into lists
     differing = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name) and name not in free]
     if differing:
         listed = "; ".join(f"{name} is {before.get(name)} there, {after.get(name)} here" for name in differing)

@@ -29,6 +29,7 @@ from stelmo.embed.model import Model
 from stelmo.embed.transformer import TransformerVectors
 from stelmo.errors import DataError, ModelError, OutputError
 from stelmo.jobs.precompute import precompute
+from stelmo.settings import ElmoSettings
 from stelmo.store import atomic
 from stelmo.store.runs import LearnedMix, Run, write_mixes
 from stelmo.tasks import network, reading
@@ -42,6 +43,7 @@ NOTE = "task.json"
 RESULT, RESULTS = "result.json", "results.json"
 # Settings that may differ when a run is resumed. With a higher limit, a finished run goes on.
 FREE = frozenset({"data", "train.score_tokens", "train.precision", "train.steps", "train.epochs"})
+ADDED = {"elmo.gamma": 1.0}  # settings that earlier versions did not have, with the values they worked with
 COUNTS = "counts.npz"  # split → what each example counts towards the headline score, (N, K)
 
 
@@ -180,8 +182,7 @@ def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, 
                 f"{folder}: was trained for {reached:,} steps, and the limit is {limit:,}; raise it (--set steps or "
                 "epochs), or choose another folder"
             )
-        free = FREE if config.elmo.layer_norm else FREE | {"elmo.layer_norm_over"}
-        run.start({**materials.about, "seed": seed}, free)
+        run.start({**materials.about, "seed": seed}, _free(config), ADDED)
         if is_trained(folder, limit, config.train.patience):
             return True
         if (folder / RESULT).is_file():
@@ -205,6 +206,13 @@ def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, 
         network.read_weights(built, folder / "model")
         write_result(built, data, state, run, training.precision)
     return True
+
+
+def _free(config: TaskConfig) -> frozenset[str]:
+    """The settings that may differ, and those that have no effect in this run."""
+    if config.elmo.placement == "none":
+        return FREE | {f"elmo.{name}" for name in ElmoSettings.model_fields if name != "placement"}
+    return FREE if config.elmo.layer_norm else FREE | {"elmo.layer_norm_over"}
 
 
 def is_trained(folder: Path, limit: int, patience: int | None) -> bool:

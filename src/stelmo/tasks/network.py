@@ -189,6 +189,7 @@ def assemble(
             layer_norm=over if settings.layer_norm else False,
             top_only=settings.layers == "top",
             l2=settings.l2,
+            gamma=settings.gamma,
         )
     words = WordReader(static, elmo, settings.placement)
     return AssembledNetwork(config, inventory, source, words, config.task.model.Net(words, inventory, config.size))

@@ -166,6 +166,32 @@ def test_a_finished_run_with_a_higher_limit_goes_on_and_ends_in_the_same_bits(tm
     assert [{**result, "seconds": 0} for result in results[:1]] == [{**result, "seconds": 0} for result in results[1:]]
 
 
+def test_a_run_of_a_version_without_a_setting_goes_on_with_the_value_it_had(tmp_path):
+    path, note = folder("sst5", tmp_path / "data"), tmp_path / "run" / "seed-0" / "task.json"
+    chosen = {gamma: small("sst5", "epochs=2", placement="input", gamma=gamma) for gamma in (1.0, 0.5)}
+    first = trained(chosen[1.0], path, tmp_path / "run", model=tiny.model())
+    settings = json.loads(note.read_text())
+    del settings["elmo"]["gamma"]
+    note.write_text(json.dumps(settings))
+    with pytest.raises(OutputError, match=r"elmo.gamma is 1.0 there, 0.5 here"):
+        trained(chosen[0.5], path, tmp_path / "run", model=tiny.model())
+    assert trained(chosen[1.0], path, tmp_path / "run", model=tiny.model()) == first
+
+
+def test_without_elmo_its_settings_may_change(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    first = trained(small("sst5", "epochs=2", dropout=0.1), path, tmp_path / "run")
+    assert trained(small("sst5", "epochs=2", dropout=0.9, gamma=0.1), path, tmp_path / "run") == first
+
+
+def test_gamma_starts_where_the_settings_say(tmp_path):
+    path, model = folder("sst5", tmp_path / "data"), tiny.model()
+    chosen = small("sst5", placement="both", gamma=0.2)
+    materials = experiment.prepare(chosen, path, model, None, tmp_path / "layers", None, NoProgress())
+    mixes = experiment.new_network(chosen, materials, 0).words.mixes()
+    assert {place: mix.scale.item() for place, mix in mixes.items()} == pytest.approx({"input": 0.2, "output": 0.2})
+
+
 def test_a_run_whose_score_stopped_rising_does_not_go_on(tmp_path):
     path = folder("sst5", tmp_path / "data")
     chosen = [small("sst5", f"epochs={epochs}", "patience=1", "lr=1e-9") for epochs in (5, 50)]
