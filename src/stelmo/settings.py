@@ -235,6 +235,9 @@ class TaskSettings(Settings):
     evaluate_every: Positive | None = Field(None, description="steps between evaluations on dev; unset: one epoch")
     patience: Positive | None = Field(None, description="evaluations without improvement after which to stop")
     plateau: Positive | None = Field(None, description="evaluations without improvement after which lr is halved")
+    decay: Literal["none", "linear"] = Field(
+        "none", description="linear: lr falls to zero over the steps of the run, whose limit can then not be raised"
+    )
     score_tokens: Positive = Field(8192, description="approximate tokens of a batch when predicting, padding included")
     clip: Clip | None = Field(5.0, description="bound of the gradient's norm")
     clip_value: Clip | None = Field(None, description="bound of each number of the gradient")

@@ -41,9 +41,10 @@ from stelmo.tasks.task import AnyTask, Floats, Gain, Splits, Tokens, bootstrap_g
 
 NOTE = "task.json"
 RESULT, RESULTS = "result.json", "results.json"
-# Settings that may differ when a run is resumed. With a higher limit, a finished run goes on.
-FREE = frozenset({"data", "train.score_tokens", "train.precision", "train.steps", "train.epochs"})
-ADDED = {"elmo.gamma": 1.0}  # settings that earlier versions did not have, with the values they worked with
+# Settings that may differ when a run is resumed.
+FREE = frozenset({"data", "train.score_tokens", "train.precision"})
+LIMITS = frozenset({"train.steps", "train.epochs"})  # may be raised, unless the learning rate depends on them
+ADDED = {"elmo.gamma": 1.0, "train.decay": "none"}  # settings that earlier versions did not have, with the values they worked with
 COUNTS = "counts.npz"  # split → what each example counts towards the headline score, (N, K)
 
 
@@ -210,9 +211,10 @@ def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, 
 
 def _free(config: TaskConfig) -> frozenset[str]:
     """The settings that may differ, and those that have no effect in this run."""
+    free = FREE | LIMITS if config.train.decay == "none" else FREE
     if config.elmo.placement == "none":
-        return FREE | {f"elmo.{name}" for name in ElmoSettings.model_fields if name != "placement"}
-    return FREE if config.elmo.layer_norm else FREE | {"elmo.layer_norm_over"}
+        return free | {f"elmo.{name}" for name in ElmoSettings.model_fields if name != "placement"}
+    return free if config.elmo.layer_norm else free | {"elmo.layer_norm_over"}
 
 
 def is_trained(folder: Path, limit: int, patience: int | None) -> bool:

@@ -52,10 +52,13 @@ class Training(Generic[E, P]):
         averaged = self.parameters if settings.average is not None else []
         self.average = [parameter.detach().clone() for parameter in averaged]
         self.precision = chosen_precision(settings.precision, self.parameters[0].device.type)
+        self.rate = settings.lr  # halved when the dev score stops rising; `decay` acts on it as well
         self.steps = 0  # finished ones
 
-    def step(self, examples: Sequence[E]) -> float:
-        """The loss before the step."""
+    def step(self, examples: Sequence[E], decay: float = 1.0) -> float:
+        """The loss before the step, which is made with the learning rate times `decay`."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate * decay
         self.optimizer.zero_grad(set_to_none=True)
         half = self.precision == "bfloat16"
         with torch.autocast(self.parameters[0].device.type, torch.bfloat16, enabled=half):
@@ -72,8 +75,8 @@ class Training(Generic[E, P]):
         self.optimizer.step()
         self.steps += 1
         if self.settings.average is not None:
-            decay = average_decay(self.settings.average, self.steps)
-            torch._foreach_lerp_(self.average, [p.data for p in self.parameters], 1 - decay)
+            kept = average_decay(self.settings.average, self.steps)
+            torch._foreach_lerp_(self.average, [p.data for p in self.parameters], 1 - kept)
         return value
 
     @contextmanager
@@ -87,16 +90,6 @@ class Training(Generic[E, P]):
         finally:
             for parameter, data in zip(self.parameters, own, strict=True):
                 parameter.data = data
-
-    @property
-    def rate(self) -> float:
-        rate: float = self.optimizer.param_groups[0]["lr"]
-        return rate
-
-    @rate.setter
-    def rate(self, rate: float) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
 
     def tensors(self) -> dict[str, Tensor]:
         """The contents of a checkpoint."""
@@ -215,13 +208,19 @@ def train(
                     keep_best(predictions)
             passes = state.step / math.ceil(len(data.train) / settings.batch)
             entry = {"step": state.step, "evaluation": state.evaluations, "epoch": passes, "loss": loss}
-            run.log.add({**entry, "lr": training.rate, "dev": scores})
+            rate = training.rate * decayed(settings, state.step, total)
+            run.log.add({**entry, "lr": rate, "dev": scores})
             run.save(state.step, training.tensors(), {**state._asdict(), "lr": training.rate}, keep=1)
     return state, True
 
 
 def step_limit(settings: TaskSettings, epoch_steps: int) -> int:
     return settings.steps or settings.epochs * epoch_steps
+
+
+def decayed(settings: TaskSettings, step: int, total: int) -> float:
+    """The factor of the learning rate after `step` of at most `total` steps."""
+    return 1.0 - step / total if settings.decay == "linear" else 1.0
 
 
 def predict(net: TaskNetwork[E, P], task: Task[E, P], examples: Sequence[E], tokens: int) -> list[P]:
@@ -272,9 +271,9 @@ def _train_round(
         epoch, first = divmod(state.step + done, math.ceil(len(examples) / size))
         batches = shuffled(examples, task.tokens, size, _seed_of(seed, epoch + 1))
         for batch in islice(batches, first, first + steps - done):
-            summed += training.step(batch)
-            done += 1
             step = state.step + done
+            summed += training.step(batch, decayed(training.settings, step, total))
+            done, step = done + 1, step + 1
             progress.update(StepReport(seed, step, total, epoch + 1, summed / done, best))
             if stop():
                 return None

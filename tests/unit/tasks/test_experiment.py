@@ -420,8 +420,9 @@ def test_without_settings_an_epoch_is_a_pass_and_ends_with_an_evaluation(tmp_pat
 
 
 @pytest.mark.parametrize("step", [2, 5, 9])
-def test_a_run_stopped_between_evaluations_ends_in_the_same_bits(step, tmp_path):
-    chosen = small("sst5", "batch=1", "steps=11", "evaluate_every=4", "lr=0.01")
+@pytest.mark.parametrize("decay", ["none", "linear"])
+def test_a_run_stopped_between_evaluations_ends_in_the_same_bits(decay, step, tmp_path):
+    chosen = small("sst5", "batch=1", "steps=11", "evaluate_every=4", "lr=0.01", f"decay={decay}", "plateau=1")
     path = folder("sst5", tmp_path / "data")
     whole = trained(chosen, path, tmp_path / "whole")
     with pytest.raises(PowerCutError):
@@ -442,7 +443,7 @@ def test_every_example_is_learned_from_once_in_each_pass_whatever_the_evaluation
     learner = loop.Training(built.net, chosen.train, 0)
     seen = []
     step = learner.step
-    learner.step = lambda examples: seen.extend(examples) or step(examples)
+    learner.step = lambda examples, decay: seen.extend(examples) or step(examples, decay)
     run = Run(tmp_path / "run", "task.json")
     run.start({}, frozenset())
     state, finished = loop.train(
@@ -474,6 +475,33 @@ def test_the_learning_rate_is_halved_after_evaluations_without_a_better_score(tm
     path = folder("sst5", tmp_path / "data")
     trained(small("sst5", "batch=1", "steps=8", "evaluate_every=2", "lr=1e-9", "plateau=1"), path, tmp_path / "run")
     assert [entry["lr"] for entry in log_of(tmp_path / "run")] == [1e-9, 5e-10, 2.5e-10, 1.25e-10]
+
+
+def test_a_linear_decay_scales_every_step_down_to_zero_at_the_last(tmp_path, monkeypatch):
+    path, step, used = folder("sst5", tmp_path / "data"), loop.Training.step, []
+
+    def noted(training, *inputs):
+        loss = step(training, *inputs)
+        used.append(training.optimizer.param_groups[0]["lr"])
+        return loss
+
+    monkeypatch.setattr(loop.Training, "step", noted)
+    words = ("batch=1", "steps=8", "evaluate_every=2", "lr=1e-9", "decay=linear")
+    trained(small("sst5", *words), path, tmp_path / "run")
+    assert used == pytest.approx([1e-9 * (1 - step / 8) for step in range(8)])
+    assert [entry["lr"] for entry in log_of(tmp_path / "run")] == pytest.approx([7.5e-10, 5e-10, 2.5e-10, 0])
+    used.clear()
+    trained(small("sst5", *words, "plateau=1"), path, tmp_path / "both")  # the score rises only once
+    halved = [1, 1, 1, 1, 1 / 2, 1 / 2, 1 / 4, 1 / 4]
+    assert used == pytest.approx([1e-9 * (1 - step / 8) * half for step, half in enumerate(halved)])
+
+
+def test_the_limit_of_a_run_whose_learning_rate_depends_on_it_cannot_be_raised(tmp_path):
+    path, words = folder("sst5", tmp_path / "data"), ("batch=1", "evaluate_every=2", "decay=linear")
+    first = trained(small("sst5", "steps=4", *words), path, tmp_path / "run")
+    with pytest.raises(OutputError, match=r"train.steps is 4 there, 6 here"):
+        trained(small("sst5", "steps=6", *words), path, tmp_path / "run")
+    assert trained(small("sst5", "steps=4", *words), path, tmp_path / "run") == first
 
 
 def test_dev_is_scored_once_per_evaluation_and_its_best_predictions_are_kept(tmp_path, monkeypatch):
