@@ -153,7 +153,7 @@ def table_1(setup: Setup) -> Iterator[Block]:
         "Test score (dev score if a data set has no test split), mean ± deviation over the seeds; relative: share of "
         "the baseline's error removed. 95 %: interval of the gain when examples and seeds are drawn again with "
         "replacement (paired bootstrap); p: two-sided, bold below 0.05. ELMo at: where it enters the network, as in "
-        "the paper or, at some sizes, where dev scores are better."
+        "the paper or, at some sizes, where dev scores are better. Seeds: of both, or without / with ELMo."
     )
     # Scores first: on a phone, what follows them has to be scrolled to.
     scores = ("task", "baseline", "+ ELMo", "gain", "95 %", "p", "relative")
@@ -165,7 +165,8 @@ def table_1(setup: Setup) -> Iterator[Block]:
         if before is not None and after is not None:
             _, relative = gain(mean_and_deviation(before.headline)[0], mean_and_deviation(after.headline)[0])
         if (either := after or before) is not None:
-            metric, train, seeds = either.metric, f"{either.examples['train']:,}", str(len(either.seeds))
+            counts = dict.fromkeys(str(len(one.seeds)) for one in (before, after) if one is not None)
+            metric, train, seeds = either.metric, f"{either.examples['train']:,}", " / ".join(counts)
         paper = TABLE_1[task]
         published = f"{paper.baseline:g} → {paper.elmo:g} ({' / '.join(gain(*paper))})"
         data = str(cells.folder_of(setup.data, task).relative_to(setup.data))

@@ -223,6 +223,14 @@ def test_a_log_that_ends_within_a_character_is_told_and_the_others_run(tmp_path,
     assert [outcome.failure for outcome in outcomes] == ["ended at \ufffd"] * 2
 
 
+def test_table_1_says_how_many_seeds_each_side_has(setup):
+    setup = setup._replace(parts=("table1",))
+    finish(setup, cells.baseline(setup, "sst5"), [40.0, 41.0, 42.0], [40.0, 41.0, 42.0])
+    assert row(text_of(setup), "SST-5", "41.0 ± 1.0", "not run")[-1] == "3"
+    finish(setup, cells.with_elmo(setup, "sst5"), [43.0], [44.0])
+    assert row(text_of(setup), "SST-5", "41.0 ± 1.0", "44.0")[-1] == "3 / 1"
+
+
 def test_a_cell_of_fewer_seeds_waits_for_the_others(setup):
     cell = cells.baseline(setup._replace(seeds=2), "sst5")
     assert runs.is_waiting(cell, setup.to)
