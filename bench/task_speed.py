@@ -3,8 +3,10 @@
     git worktree add ../before COMMIT      # one whose tasks/loop.py has `Training`
     python bench/task_speed.py squad data/squad glove --tree ../before/src --tree src --rounds 12
     python bench/task_speed.py srl data/srl glove --tree src --tree src,batch=64 --elmo none
+    python bench/task_speed.py srl data/srl glove --tree src --tree src,LD_PRELOAD=libjemalloc.so.2
 
-A variant is a tree and settings as for `stelmo task --set`, separated by commas. Each runs in its own process with one
+A variant is a tree and settings as for `stelmo task --set`, separated by commas; names in capitals are environment
+variables. Each runs in its own process with one
 thread and trains the same batches of real examples from the same seed; layers of ELMo are computed before. The
 variants take turns, one step each, so that a busy machine slows them down alike. Printed are the median time of a step,
 the examples per second, and the losses of the first steps, which show whether the variants compute the same numbers
@@ -61,8 +63,10 @@ class Variant:
         tree, *settings = text.split(",")
         self.name = text
         command = [sys.executable, __file__, *arguments, "--worker", "--layers", layers]
-        command += [word for setting in settings for word in ("--set", setting)]
-        environment = {**os.environ, "PYTHONPATH": str(Path(tree).resolve()), "OMP_NUM_THREADS": "1"}
+        pairs = [setting.partition("=") for setting in settings]
+        command += [word for name, _, value in pairs if not name.isupper() for word in ("--set", f"{name}={value}")]
+        own = {name: value for name, _, value in pairs if name.isupper()}
+        environment = {**os.environ, "PYTHONPATH": str(Path(tree).resolve()), "OMP_NUM_THREADS": "1", **own}
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )

@@ -12,6 +12,7 @@ RUN/seed-N/mixes.json      the learned mixes of ELMo's layers
 RUN/seed-N/result.json     the scores; written last
 """
 
+import copy
 import json
 import math
 import statistics
@@ -168,9 +169,11 @@ def sentences(task: AnyTask, examples: Iterable[Any]) -> list[Tokens]:
 
 
 def new_network(config: TaskConfig, materials: Materials, seed: int) -> AssembledNetwork:
+    """Training changes copies of the materials, so that a seed does not depend on those trained before it."""
     torch.manual_seed(seed)
     inventory = config.task.model.inventory(materials.data.train, config.size)
-    return network.assemble(config, inventory, materials.static, materials.model, materials.source)
+    model = copy.deepcopy(materials.model) if config.elmo.finetune else materials.model
+    return network.assemble(config, inventory, copy.deepcopy(materials.static), model, materials.source)
 
 
 def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, progress: TaskProgress) -> bool:

@@ -260,6 +260,17 @@ def test_the_run_folder_holds_what_it_promises(tmp_path):
         }  # fmt: skip
 
 
+@pytest.mark.parametrize("elmo", [{}, {"placement": "input", "finetune": True}])
+def test_a_seed_does_not_depend_on_the_seeds_trained_before_it(elmo, tmp_path):
+    chosen = small("sst5", "epochs=2", "lr=0.01", "tuned_vectors=true", **elmo)
+    path, make = folder("sst5", tmp_path / "data"), tiny.model if elmo else lambda: None
+    trained(chosen, path, tmp_path / "both", seeds=(0, 1), model=make())
+    trained(chosen, path, tmp_path / "alone", seeds=(1,), model=make())
+    first, second = (weights_of(tmp_path / run / "seed-1") for run in ("both", "alone"))
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    assert log_of(tmp_path / "both", 1) == log_of(tmp_path / "alone", 1)
+
+
 def test_finished_seeds_are_not_trained_again(tmp_path):
     chosen = small("sst5", "epochs=2")
     path = folder("sst5", tmp_path / "data")
@@ -402,8 +413,8 @@ class StopsAfter(NoProgress):
             raise PowerCutError
 
 
-def log_of(run):
-    return Run(run / "seed-0").log.entries()
+def log_of(run, seed=0):
+    return Run(run / f"seed-{seed}").log.entries()
 
 
 def test_dev_is_evaluated_every_so_many_steps_whatever_an_epoch_is(tmp_path):
