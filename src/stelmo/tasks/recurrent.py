@@ -6,8 +6,9 @@ products are computed for all steps at once. So are, in the backward pass, the f
 gates follow from those of h and c; a step then consists of a few products, and the gradient of each weight is one
 large product. Autograd would record many operations that are too small to be fast.
 
-B sentences, T tokens, N packed tokens, n rows of a step, D width, H hidden units, K directions, S columns of the
-state's products, G of the gates. A tensor with K first has the second direction's tokens in its own reading order.
+B sentences, T tokens, N packed tokens, M the same rounded up, n rows of a step, D width, H hidden units, K directions,
+S columns of the state's products, G of the gates. A tensor with K first has the second direction's tokens in its own
+reading order.
 """
 
 from collections.abc import Callable, Sequence
@@ -202,6 +203,24 @@ def _highway_back(
 _GRU, _HIGHWAY = _Cell(_gru, _gru_back, 1), _Cell(_highway, _highway_back, 0)
 
 
+_ROWS = 64  # a product in half precision has a multiple of so many rows
+
+
+def _rounded_up(x_ND: Tensor, dtype: torch.dtype) -> Tensor:
+    """x in the given precision; in half precision, followed by rows of zeros.
+
+    oneDNN compiles a product in half precision for each new shape, which takes as long as the product itself, so only
+    a few shapes should occur.
+    """
+    if dtype.itemsize > 2:
+        return x_ND.to(dtype)
+    *leading, rows, width = x_ND.shape
+    padded_MD = x_ND.new_empty(*leading, -(-rows // _ROWS) * _ROWS, width, dtype=dtype)
+    padded_MD[..., :rows, :] = x_ND
+    padded_MD[..., rows:, :] = 0
+    return padded_MD
+
+
 class _Recurrence(torch.autograd.Function):
     """One layer: input products, the cell's steps, and the same backwards. With two directions the state is (K, H, S),
     and the columns of kernel and bias are those of the first direction, then those of the second. Under autocast, the
@@ -222,12 +241,12 @@ class _Recurrence(torch.autograd.Function):
     ) -> Tensor:
         device, hidden = x_RD.device.type, state.shape[-2]
         half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else state.dtype
-        x_ND, kernel_GD = x_RD.index_select(0, rows_N).to(half), kernel_GD.to(half)
-        gates = torch.addmm(bias_G.to(half), x_ND, kernel_GD.t()).to(state.dtype)
+        x_MD, kernel_GD = _rounded_up(x_RD.index_select(0, rows_N), half), kernel_GD.to(half)
+        gates = torch.addmm(bias_G.to(half), x_MD, kernel_GD.t())[: len(rows_N)].to(state.dtype)
         if state.dim() == 3:
             ahead_NG, back_NG = gates.chunk(2, 1)
             wide = ahead_NG.shape[1]
-            gates = gates.new_empty(2, len(x_ND), wide + (0 if inner_KH is None else hidden))
+            gates = gates.new_empty(2, len(rows_N), wide + (0 if inner_KH is None else hidden))
             gates[0, :, :wide] = ahead_NG
             gates[1, :, :wide] = back_NG.index_select(0, packed.mirror_N)
             if inner_KH is not None:
@@ -235,7 +254,7 @@ class _Recurrence(torch.autograd.Function):
         h = gates.new_empty(*gates.shape[:-1], hidden)
         with torch.autocast(device, enabled=False):  # a step's products are too small to gain from half precision
             kept = cell.forward(gates, h, state, packed.sizes, keep_BH)
-        ctx.save_for_backward(x_ND, kernel_GD, state, inner_KH, keep_BH, rows_N, gates, h, *kept)
+        ctx.save_for_backward(x_MD, kernel_GD, state, inner_KH, keep_BH, rows_N, gates, h, *kept)
         ctx.cell, ctx.packed, ctx.x_like = cell, packed, (x_RD.shape, x_RD.dtype)
         if state.dim() == 3:
             h = torch.cat([h[0], h[1].index_select(0, packed.mirror_N)], 1)
@@ -244,27 +263,28 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dy_NE: Tensor) -> tuple[Tensor | None, ...]:
-        x_ND, kernel_GD, state, inner_KH, keep_BH, rows_N, gates, h, *kept = ctx.saved_tensors
+        x_MD, kernel_GD, state, inner_KH, keep_BH, rows_N, gates, h, *kept = ctx.saved_tensors
         packed, cell, hidden = ctx.packed, ctx.cell, state.shape[-2]
-        half, dy_NE = x_ND.dtype, dy_NE.to(state.dtype)
+        half, dy_NE = x_MD.dtype, dy_NE.to(state.dtype)
         if state.dim() == 3:
             dh = torch.stack([dy_NE[:, :hidden], dy_NE[:, hidden:].index_select(0, packed.mirror_N)])
         else:
             dh = dy_NE.clone(memory_format=torch.contiguous_format)
         cell.backward(gates, h, kept, state, packed, keep_BH, dh)
         columns = slice(cell.first * hidden, cell.first * hidden + state.shape[-1])
-        before = h.index_select(-2, packed.before_N).transpose(-1, -2).to(half)
-        dstate = (before @ gates[..., packed.sizes[0] :, columns].to(half)).to(state.dtype)
+        before, later = h.index_select(-2, packed.before_N), gates[..., packed.sizes[0] :, columns]
+        dstate = _rounded_up(before, half).transpose(-1, -2) @ _rounded_up(later, half)
         dinner_KH = None if inner_KH is None else gates[..., -hidden:].sum(-2)
         if state.dim() == 3:
             wide = kernel_GD.shape[0] // 2
             gates = torch.cat([gates[0, :, :wide], gates[1, :, :wide].index_select(0, packed.mirror_N)], 1)
-        dbias_G, gates = gates.sum(0), gates.to(half)
-        dx_RD = None
+        dbias_G, gates_MG = gates.sum(0), _rounded_up(gates, half)
+        dx_RD, dkernel_GD = None, (gates_MG.t() @ x_MD).to(state.dtype)
         if ctx.needs_input_grad[1]:
             shape, dtype = ctx.x_like
-            dx_RD = x_ND.new_zeros(shape, dtype=dtype).index_copy_(0, rows_N, (gates @ kernel_GD).to(dtype))
-        return None, dx_RD, (gates.t() @ x_ND).to(state.dtype), dbias_G, dstate, dinner_KH, None, None, None
+            dx_ND = (gates_MG @ kernel_GD)[: len(rows_N)].to(dtype)
+            dx_RD = dx_ND.new_zeros(shape).index_copy_(0, rows_N, dx_ND)
+        return None, dx_RD, dkernel_GD, dbias_G, dstate.to(state.dtype), dinner_KH, None, None, None
 
 
 _recurrence: Callable[..., Tensor] = _Recurrence.apply
