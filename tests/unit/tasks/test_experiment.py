@@ -589,7 +589,7 @@ def test_elmo_is_used_as_in_the_paper_unless_the_size_has_a_choice_of_its_own(na
         assert network.configure(name, size).elmo.model_dump().items() >= published.items()
     ours = network.configure(name, "workstation").elmo
     assert ours.dropout <= 0.2
-    assert ours.placement == ("input" if name == "snli" else published["placement"])
+    assert ours.placement == ("output" if name == "snli" else published["placement"])
     assert network.configure(name, "workstation", {"placement": "output"}).elmo.placement == "output"
 
 
