@@ -45,7 +45,8 @@ RESULT, RESULTS = "result.json", "results.json"
 # Settings that may differ when a run is resumed.
 FREE = frozenset({"data", "train.score_tokens", "train.precision"})
 LIMITS = frozenset({"train.steps", "train.epochs"})  # may be raised, unless the learning rate depends on them
-ADDED = {"elmo.gamma": 1.0, "train.decay": "none"}  # settings that earlier versions did not have, with the values they worked with
+# Settings that earlier versions did not have, with the values they worked with.
+ADDED = {"elmo.gamma": 1.0, "train.decay": "none"}
 COUNTS = "counts.npz"  # split → what each example counts towards the headline score, (N, K)
 
 
@@ -192,10 +193,10 @@ def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, 
         if (folder / RESULT).is_file():
             if run.newest(progress.message) is None:
                 raise OutputError(
-                    f"{folder}: was trained for {reached:,} steps of now {limit:,}, and has no checkpoint to go on "
-                    "from; use the old limit, or choose another folder"
+                    f"{folder}: was trained for {reached:,} steps, the limit is now {limit:,}, and there is no "
+                    "checkpoint to continue from; use the old limit, or choose another folder"
                 )
-            progress.message(f"seed {seed} goes on after step {reached:,}, its limit until now")
+            progress.message(f"seed {seed} continues after step {reached:,}, its previous limit")
         built = new_network(config, materials, seed)
         training = Training(built.net, config.train, seed)
 

@@ -209,7 +209,7 @@ def test_a_run_can_neither_shrink_nor_go_on_without_its_checkpoint(tmp_path):
         trained(small("sst5", "epochs=2"), path, tmp_path / "run")
     for checkpoint in Run(seed).checkpoints():
         checkpoint.unlink()
-    with pytest.raises(OutputError, match="3 steps of now 4, and has no checkpoint"):
+    with pytest.raises(OutputError, match="for 3 steps, the limit is now 4, and there is no checkpoint"):
         trained(small("sst5", "epochs=4"), path, tmp_path / "run")
     assert trained(small("sst5", "epochs=3"), path, tmp_path / "run") == first
 
