@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from stelmo.embed.elmo import Elmo
@@ -78,7 +79,9 @@ class WordReader(nn.Module):
             lengths_B = torch.tensor([len(sentence) for sentence in sentences])
             mask_BT = torch.arange(int(lengths_B.max())) < lengths_B[:, None]
             return Inputs(parts[0], mask_BT.to(parts[0].device))
-        vectors, mask_BT = self.elmo(sentences)
+        device = next(self.elmo.mixes.parameters()).device.type
+        with torch.autocast(device, enabled=False):  # the biLM's kernels are not made for half precision
+            vectors, mask_BT = self.elmo(sentences)
         mixed = dict(zip(places(self.placement), vectors if len(self.elmo.mixes) > 1 else [vectors], strict=True))
         parts += [mixed["input"]] if "input" in mixed else []
         return Inputs(torch.cat(parts, -1), mask_BT, mixed.get("output"))
@@ -103,6 +106,16 @@ def places(placement: Placement) -> tuple[str, ...]:
 def append_elmo(h_BTD: Tensor, inputs: Inputs) -> Tensor:
     """[h ; ELMo] if ELMo is placed at the output, else h unchanged."""
     return h_BTD if inputs.elmo_BTE is None else torch.cat([h_BTD, inputs.elmo_BTE], -1)
+
+
+def rounded_up(inputs: Inputs, multiple: int) -> Inputs:
+    """With padding to a multiple of so many tokens.
+
+    oneDNN compiles a product in half precision for each new shape, which takes as long as the product itself, so only
+    a few shapes should occur.
+    """
+    missing = -inputs.mask_BT.shape[1] % multiple
+    return Inputs(*(None if x is None else F.pad(x, (0, 0) * (x.dim() - 2) + (0, missing)) for x in inputs))
 
 
 # Where static vectors come from

@@ -118,6 +118,20 @@ def test_the_automatic_precision_is_half_where_the_processor_has_instructions_fo
     assert loop.chosen_precision("bfloat16", "cpu") == "bfloat16"
 
 
+@pytest.mark.parametrize("placement", ["input", "output", "both"])
+def test_a_bilm_is_trained_in_single_precision_inside_a_network_in_half_precision(placement, tmp_path):
+    path, model = folder("sst5", tmp_path / "data"), tiny.model()
+    before = {name: tensor.clone() for name, tensor in model.bilm.state_dict().items()}
+    chosen = small("sst5", "epochs=2", "precision=bfloat16", "lr=0.01", placement=placement, finetune=True)
+    materials = experiment.prepare(chosen, path, model, None, tmp_path / "layers", None, NoProgress())
+    built = experiment.new_network(chosen, materials, 0)
+    losses = [loop.Training(built.net, chosen.train, 0).step(materials.data.train) for _ in range(3)]
+    assert losses[-1] < losses[0]
+    after = built.words.elmo.bilm.state_dict()
+    assert all(tensor.dtype == torch.float32 for tensor in after.values())
+    assert any(not torch.equal(tensor, before[name]) for name, tensor in after.items())
+
+
 def test_a_run_may_resume_in_another_precision_and_notes_the_last_one(tmp_path):
     path = folder("sst5", tmp_path / "data")
     with pytest.raises(PowerCutError):

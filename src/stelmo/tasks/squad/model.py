@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from stelmo.config import Positive, Settings
 from stelmo.settings import Share
-from stelmo.tasks.inputs import Inputs, WordReader, append_elmo
+from stelmo.tasks.inputs import Inputs, WordReader, append_elmo, rounded_up
 from stelmo.tasks.layers import CharCnn, Trilinear, VariationalDropout, characters_of, float32_at_least, masked_softmax
 from stelmo.tasks.recurrent import BiRnn
 from stelmo.tasks.squad.data import Example, Prediction
@@ -59,6 +59,7 @@ ELMO: dict[str, Any] = {"placement": "both", "l2": 0.0, "dropout": 0.5, "layer_n
 ELMO_CHANGES: dict[str, dict[str, Any]] = {"workstation": {"dropout": 0.2}}
 METRIC = "f1"
 FILTER_WIDTH = 5
+TOKENS = 16  # in half precision, a text's tokens are padded to a multiple of so many
 
 
 def sentences(example: Example) -> list[tuple[str, ...]]:
@@ -138,8 +139,8 @@ class Reader(TaskNetwork[Example, Prediction]):
     def loss(self, examples: Sequence[Example]) -> Tensor:
         """Cross-entropy of the first answer's ends; the mean over questions whose answer lies in the tokens read."""
         start_BT, end_BT = self(examples, self.size.train_tokens)
-        tokens, ends = start_BT.shape[1], [(e.answers[0].first, e.answers[0].last) for e in examples]
-        rows = [row for row, (_, last) in enumerate(ends) if last < tokens]
+        read, ends = self.size.train_tokens, [(e.answers[0].first, e.answers[0].last) for e in examples]
+        rows = [row for row, (_, last) in enumerate(ends) if read is None or last < read]
         gold_2B = torch.tensor([ends[row] for row in rows], device=start_BT.device, dtype=torch.long).view(-1, 2).T
         losses = [
             nn.functional.cross_entropy(scores_BT[rows], gold_B, reduction="sum")
@@ -176,7 +177,8 @@ class Reader(TaskNetwork[Example, Prediction]):
         elmo_BTE = None if inputs.elmo_BTE is None else inputs.elmo_BTE[:, :longest]
         characters_BTF = self.characters([sentence[:longest] for sentence in sentences])
         x_BTD = torch.cat([inputs.x_BTD[:, :longest], characters_BTF], -1)
-        return Inputs(x_BTD, inputs.mask_BT[:, :longest], elmo_BTE)
+        inputs = Inputs(x_BTD, inputs.mask_BT[:, :longest], elmo_BTE)
+        return rounded_up(inputs, TOKENS) if torch.is_autocast_enabled(x_BTD.device.type) else inputs
 
 
 def best_spans(start_BT: Tensor, end_BT: Tensor, longest: int) -> list[tuple[int, int]]:

@@ -1,5 +1,6 @@
 """The reader of passages: its attentions against loops, its spans against enumeration; it cuts in training."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +8,7 @@ from torch import nn
 from torch.testing import assert_close
 from unit.tasks.squad.eight import EIGHT, SMALL, asked, net
 
+from stelmo.tasks.squad import model
 from stelmo.tasks.squad.data import Answer
 from stelmo.tasks.squad.model import (
     BiAttention,
@@ -103,6 +105,17 @@ def test_an_answer_that_ends_behind_the_cut_teaches_nothing():
     assert EIGHT[0].answers[0] == Answer("the bank of the river", 0, 4)
     assert reader.loss(EIGHT[:1]) == 0
     assert net(size=SMALL.model_copy(update={"train_tokens": 5})).loss(EIGHT[:1]) > 0
+
+
+def test_in_half_precision_neither_padding_nor_what_is_behind_the_cut_reaches_the_loss(monkeypatch):
+    reader = net("both", SMALL.model_copy(update={"train_tokens": 5})).eval()
+    losses = []
+    for tokens in (1, 16):
+        monkeypatch.setattr(model, "TOKENS", tokens)
+        with torch.autocast("cpu", torch.bfloat16):
+            losses.append(reader.loss(EIGHT).item())
+            assert reader(EIGHT, 5)[0].shape[1] == max(5, tokens)
+    assert losses == pytest.approx([reader.loss(EIGHT).item()] * 2, rel=0.02)
 
 
 def test_answers_are_looked_for_in_the_whole_passage():
