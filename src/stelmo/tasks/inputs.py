@@ -114,8 +114,11 @@ def rounded_up(inputs: Inputs, multiple: int) -> Inputs:
     oneDNN compiles a product in half precision for each new shape, which takes as long as the product itself, so only
     a few shapes should occur.
     """
-    missing = -inputs.mask_BT.shape[1] % multiple
-    return Inputs(*(None if x is None else F.pad(x, (0, 0) * (x.dim() - 2) + (0, missing)) for x in inputs))
+    x_BTD, mask_BT, elmo_BTE = inputs
+    missing = -mask_BT.shape[1] % multiple
+    if elmo_BTE is not None:
+        elmo_BTE = F.pad(elmo_BTE, (0, 0, 0, missing))
+    return Inputs(F.pad(x_BTD, (0, 0, 0, missing)), F.pad(mask_BT, (0, missing)), elmo_BTE)
 
 
 # Where static vectors come from
