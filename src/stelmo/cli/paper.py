@@ -35,7 +35,7 @@ def paper(
     curves: Annotated[str, typer.Option(help="Tasks of Figure 1.")] = "srl,sst5",
     size: Annotated[str, typer.Option(help="cpu, workstation or paper.")] = "cpu",
     seeds: Annotated[int, typer.Option(min=1, help="Networks (random seeds) per cell.")] = 3,
-    few_seeds: Annotated[int, typer.Option(min=1, help="The same, for squad and coref.")] = 2,
+    few_seeds: Annotated[int, typer.Option(min=1, help="The same, for squad.")] = 2,
     ablation_seeds: Annotated[
         int, typer.Option(min=1, help="The same, at most, for Tables 2 and 3, Figure 1 and the controls.")
     ] = 2,

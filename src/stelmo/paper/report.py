@@ -109,6 +109,8 @@ def duration(seconds: float) -> str:
 
 # Results of a cell
 
+GAIN = ("gain", "95 %", "p", "relative")  # of one cell over another
+
 
 def found(setup: Setup, cell: Cell) -> Results | None:
     return read_results(cells.run_of(setup, cell.name)) if is_finished(cell, setup.to) else None
@@ -156,14 +158,12 @@ def table_1(setup: Setup) -> Iterator[Block]:
         "the paper or, at some sizes, where dev scores are better. Seeds: of both, or without / with ELMo."
     )
     # Scores first: on a phone, what follows them has to be scrolled to.
-    scores = ("task", "baseline", "+ ELMo", "gain", "95 %", "p", "relative")
+    scores = ("task", "baseline", "+ ELMo", *GAIN)
     rows: list[tuple[str | Link, ...]] = []
     for task in setup.tasks:
         pair = cells.baseline(setup, task), cells.with_elmo(setup, task)
         before, after = (found(setup, cell) for cell in pair)
-        relative = metric = train = seeds = "–"
-        if before is not None and after is not None:
-            _, relative = gain(mean_and_deviation(before.headline)[0], mean_and_deviation(after.headline)[0])
+        metric = train = seeds = "–"
         if (either := after or before) is not None:
             counts = dict.fromkeys(str(len(one.seeds)) for one in (before, after) if one is not None)
             metric, train, seeds = either.metric, f"{either.examples['train']:,}", " / ".join(counts)
@@ -172,7 +172,7 @@ def table_1(setup: Setup) -> Iterator[Block]:
         data = str(cells.folder_of(setup.data, task).relative_to(setup.data))
         ours, place = (_headline(setup, cell) for cell in pair), named(task).elmo(setup.size)["placement"]
         details = (published, place, metric, data, train, seeds)
-        rows.append((TITLES[task], *ours, *_over(setup, task, *pair), relative, *details))
+        rows.append((TITLES[task], *ours, *_over(setup, task, *pair), *details))
     yield Table((*scores, "published", "ELMo at", "metric", "data", "train", "seeds"), tuple(rows))
 
 
@@ -259,7 +259,8 @@ def table_7(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Table 7: perplexity before and after tuning")
     yield Text(
         "On held-out sentences of the task's text, both directions; tuned for one epoch on the rest. Then the task's "
-        "score with ELMo from the model before and after tuning."
+        "score with ELMo from the model before and after tuning, and the gain of the tuned one over the network "
+        "without ELMo, as in Table 1; the paper's Table 1 has a tuned model in most cases."
     )
     rows: list[tuple[str | Link, ...]] = []
     for task in setup.among(cells.TUNED):
@@ -267,10 +268,11 @@ def table_7(setup: Setup) -> Iterator[Block]:
         stages = list(tune.figures(cells.run_of(setup, cell.name)).values()) if is_finished(cell, setup.to) else []
         ours = [f"{stage.perplexity:.1f}" for stage in stages[-2:]] if len(stages) > 1 else [NOT_RUN] * 2
         perplexities = (Link(text, cell.name) for text in ours)
-        scores = (_headline(setup, each) for each in (cells.with_elmo(setup, task), cells.with_tuned_elmo(setup, task)))
-        rows.append((TITLES[task], *perplexities, *map(str, TABLE_7[task]), *scores))
+        plain, tuned = cells.baseline(setup, task), cells.with_tuned_elmo(setup, task)
+        scores = (_headline(setup, each) for each in (cells.with_elmo(setup, task), tuned))
+        rows.append((TITLES[task], *perplexities, *map(str, TABLE_7[task]), *scores, *_over(setup, task, plain, tuned)))
     head = ("text", "before", "after", "published before", "published after", "score before", "score after")
-    yield Table(head, tuple(rows))
+    yield Table((*head, *GAIN), tuple(rows))
 
 
 def figure_1(setup: Setup) -> Iterator[Block]:
@@ -302,17 +304,17 @@ def controls(setup: Setup) -> Iterator[Block]:
         plain = next(iter(chosen.values()))
         for name, cell in chosen.items():
             rows.append((TITLES[task], name, _headline(setup, cell), *_over(setup, task, plain, cell)))
-    yield Table(("task", "vectors", "score", "gain", "95 %", "p"), tuple(rows))
+    yield Table(("task", "vectors", "score", *GAIN), tuple(rows))
 
 
-def _over(setup: Setup, task: str, before: Cell, after: Cell) -> tuple[str, str, str]:
-    """The gain of one cell over another, its interval and p."""
+def _over(setup: Setup, task: str, before: Cell, after: Cell) -> tuple[str, ...]:
+    """The gain of one cell over another: the columns `GAIN`."""
     pair = found(setup, before), found(setup, after)
     if before == after or pair[0] is None or pair[1] is None:
-        return "–", "–", "–"
-    absolute, _ = gain(*(mean_and_deviation(result.headline)[0] for result in pair if result is not None))
+        return ("–",) * len(GAIN)
+    absolute, relative = gain(*(mean_and_deviation(result.headline)[0] for result in pair if result is not None))
     folders = (cells.run_of(setup, cell.name) for cell in (before, after))
-    return absolute, *certainty(experiment.gain(named(task), *folders))
+    return absolute, *certainty(experiment.gain(named(task), *folders)), relative
 
 
 def figure_2(setup: Setup) -> Iterator[Block]:

@@ -35,7 +35,7 @@ from stelmo.store import atomic
 from stelmo.store.runs import LearnedMix, Run, write_mixes
 from stelmo.tasks import network, reading
 from stelmo.tasks.inputs import StaticTable, static_table
-from stelmo.tasks.loop import LayersReport, RunState, TaskProgress, Training, predict, sample, step_limit, train
+from stelmo.tasks.loop import LayersReport, RunState, TaskProgress, Training, predict, sample, share, step_limit, train
 from stelmo.tasks.network import AssembledNetwork, BilmSource, TaskConfig
 from stelmo.tasks.reading import Skipped
 from stelmo.tasks.task import AnyTask, Floats, Gain, Splits, Tokens, bootstrap_gain
@@ -110,7 +110,7 @@ def read_data(config: TaskConfig, folder: Path, skipped: Skipped | None) -> tupl
     dev = task.data.read(paths["dev"], skipped)
     test = task.data.read(paths["test"], skipped) if "test" in paths else []
     data = Splits(
-        sample(learn, settings.train_examples, config.fraction),
+        share(sample(learn, settings.train_examples), config.fraction, task.unit),
         sample(dev, settings.dev_examples),
         sample(test, settings.test_examples) if test else [],
     )

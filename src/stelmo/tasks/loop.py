@@ -9,7 +9,7 @@ comes from the seed and its number, so a run that is stopped and resumed ends in
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
@@ -324,10 +324,15 @@ def by_length(examples: Sequence[T], length: Callable[[T], int], tokens: int) ->
     return batches
 
 
-def sample(examples: Sequence[T], count: int | None, fraction: float = 1.0) -> list[T]:
+def sample(examples: Sequence[T], count: int | None) -> list[T]:
     """At most `count` examples in their own order; always the same ones, and a smaller sample is part of a larger."""
-    kept = len(examples) if count is None else min(count, len(examples))
-    kept = max(1, round(kept * fraction))
     order = list(range(len(examples)))
     random.Random(0).shuffle(order)
-    return [examples[position] for position in sorted(order[:kept])]
+    return [examples[position] for position in sorted(order[:count])]
+
+
+def share(examples: Sequence[T], fraction: float, unit: Callable[[T], Hashable]) -> list[T]:
+    """The examples of that fraction of the units, at least one; a smaller share is part of a larger."""
+    units = list(dict.fromkeys(map(unit, examples)))
+    kept = set(sample(units, max(1, round(len(units) * fraction))))
+    return [example for example in examples if unit(example) in kept]

@@ -57,7 +57,7 @@ _TASKS: list[AnyTask] = [
         "ner", ner_data, ner_model, ner_data.score, ner_data.count, ner_data.read
     ),
     Task[sst5_data.Example, sst5_data.Prediction](
-        "sst5", sst5_data, sst5_model, sst5_data.score, sst5_data.count, sst5_data.read_train
+        "sst5", sst5_data, sst5_model, sst5_data.score, sst5_data.count, sst5_data.read_train, unit=sst5_data.tree
     ),
 ]
 TASKS = {task.name: task for task in _TASKS}

@@ -7,7 +7,7 @@ N examples, K counts of each, R resamples, S seeds.
 """
 # ruff: noqa: N802  (properties of a protocol for modules carry the names of module constants)
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -110,6 +110,7 @@ class Task(Generic[E, P]):
     count: Callable[[P, E], tuple[float, ...]]  # what a prediction adds to the sums that the headline score depends on
     read_train: Callable[[Path, Skipped | None], list[E]]  # may return more examples than `data.read`
     of_counts: Callable[[Floats], Floats] = ratio  # these sums (…, K) → the headline score
+    unit: Callable[[E], Hashable] = id  # what an example was annotated with: a share of the data consists of such units
 
     @property
     def metric(self) -> str:

@@ -143,7 +143,11 @@ def test_table_7_scores_the_task_with_the_tuned_bilm(setup):
     assert [cell.name for cell in chain] == ["corpus-ner", "tuned-ner", "ner-elmo-input-lambda-0.1-tuned"]
     assert str(cells.run_of(setup, "tuned-ner") / "model") in chain[-1].command
     finish(setup, chain[-1], [60.0], [61.0])
-    assert row(text_of(setup._replace(parts=("table7",))), "NER")[-2:] == ["not run", "61.0"]
+    assert row(text_of(setup._replace(parts=("table7",))), "NER")[5:] == ["not run", "61.0", "–", "–", "–", "–"]
+    finish(setup, cells.baseline(setup, "ner"), [50.0], [48.0])
+    found = row(text_of(setup._replace(parts=("table7",))), "NER")
+    # over the network without ELMo: (61 − 48) / (100 − 48) = 25 %
+    assert found[5:] == ["not run", "61.0", "+13.0", "–", "–", "+25.0 %"]
 
 
 def test_ablations_have_at_most_their_number_of_seeds(setup):

@@ -75,6 +75,19 @@ def weights_of(seed_folder):
     return read_safetensors(seed_folder / "model" / network.WEIGHTS)
 
 
+def test_a_share_of_the_sentiment_data_is_of_trees_with_all_their_phrases(tmp_path):
+    path = tmp_path / "data"
+    path.mkdir()
+    tree = "(3 (2 It) (3 (2 {}) (3 (2 is) (3 (3 good) (2 .)))))\n"  # two phrases of four or more words
+    for split in ("train", "dev"):
+        (path / f"{split}.txt").write_text("".join(tree.format(f"word{number}") for number in range(20)))
+    chosen = network.configure("sst5", fraction=0.1)
+    data, whole = experiment.read_data(chosen, path, None)
+    assert whole == 40
+    assert len(data.train) == 4
+    assert len({example.words[-4] for example in data.train}) == 2  # two trees
+
+
 @every_task
 def test_a_few_examples_are_learned_by_heart(name, tmp_path):
     chosen = small(name, "lr=0.01", "optimizer=adam", "plateau=50")

@@ -32,13 +32,27 @@ def test_the_longest_are_predicted_first_and_all_of_them_in_batches_within_the_b
     assert all(size <= tokens or len(batch) == 1 for size, batch in zip(padded, batches, strict=True))
 
 
-@given(lengths, st.integers(1, 400), st.floats(0.01, 1), st.floats(0.01, 1))
-def test_a_smaller_sample_is_a_part_of_a_larger_one(sizes, count, one, other):
+@given(lengths, st.integers(1, 400), st.integers(1, 400))
+def test_a_smaller_sample_is_a_part_of_a_larger_one(sizes, one, other):
     examples = list(enumerate(sizes))
-    small, large = (loop.sample(examples, count, share) for share in sorted((one, other)))
+    small, large = (loop.sample(examples, count) for count in sorted((one, other)))
     assert set(small) <= set(large) <= set(examples)
     assert small == sorted(small)
-    assert 1 <= len(small) <= count or len(small) == 1
+    assert len(small) == min(one, other, len(examples))
+
+
+@given(lengths, st.integers(1, 20), st.floats(0.01, 1), st.floats(0.01, 1))
+def test_a_share_has_whole_units_and_a_smaller_one_is_part_of_a_larger(sizes, per_unit, one, other):
+    def unit(example):
+        return example[0] // per_unit
+
+    examples = list(enumerate(sizes))
+    small, large = (loop.share(examples, fraction, unit) for fraction in sorted((one, other)))
+    assert set(small) <= set(large) <= set(examples)
+    assert small == sorted(small)
+    units = {unit(example) for example in small}
+    assert small == [example for example in examples if unit(example) in units]
+    assert len(units) == max(1, round(len({unit(example) for example in examples}) * min(one, other)))
 
 
 def test_no_limit_is_all_examples():

@@ -38,6 +38,11 @@ def gold(example: Example) -> Prediction:
     return example.label
 
 
+def tree(example: Example) -> str:
+    """The tree that a sentence or phrase is from."""
+    return example.where
+
+
 def read(path: Path, skipped: Skipped | None = None, *, subtrees: bool = False, shortest: int = 1) -> list[Example]:
     """One sentence per tree, with its root's label; with `subtrees` also phrases of at least `shortest` words."""
     examples: list[Example] = []
