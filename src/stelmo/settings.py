@@ -249,7 +249,9 @@ class TaskSettings(Settings):
     )
     tuned_vectors: bool = Field(False, description="train the static vectors as well")
     train_examples: Positive | None = Field(None, description="examples to learn from; unset: all")
-    dev_examples: Positive | None = Field(None, description="examples of the validation; unset: all")
+    dev_examples: Positive | None = Field(
+        None, description="examples of the validation; unset: all. Without a test file, the others are the test"
+    )
     test_examples: Positive | None = Field(None, description="examples of the final test; unset: all")
 
 

@@ -101,7 +101,8 @@ def paper(
             run.write_text(setup, task)
         waiting = sum(run.is_waiting(cell, to) for cell in wanted)
         screen.note(f"{len(wanted)} cells, {len(wanted) - waiting} of them already finished; logs are in {to / 'logs'}")
-        run.run(wanted, to, jobs or os.cpu_count() or 1, Teller(waiting))
+        if run.run(wanted, to, jobs or os.cpu_count() or 1, Teller(waiting)) is None:
+            raise KeyboardInterrupt("stopped; finished cells are kept")
     typer.echo(report.write(setup))
 
 

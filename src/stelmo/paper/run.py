@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from stelmo.corpus import folder as corpora
 from stelmo.errors import DataError
 from stelmo.paper.cells import Cell, Setup, folder_of, vectors_of
+from stelmo.progress import stop_asked
 from stelmo.store import atomic, runs
 from stelmo.tasks import reading
 from stelmo.tasks.experiment import is_trained, read_results, sentences
@@ -59,8 +60,11 @@ def begin(setup: Setup, fingerprint: str) -> None:
         runs.note_or_compare(setup.to / ENCODERS, trained_with)
 
 
-def run(cells: Sequence[Cell], to: Path, jobs: int, report: Callable[[Outcome], None]) -> list[Outcome]:
-    """Run the unfinished cells, up to `jobs` chains at once; a failed cell is reported and the others continue."""
+def run(cells: Sequence[Cell], to: Path, jobs: int, report: Callable[[Outcome], None]) -> list[Outcome] | None:
+    """Run the unfinished cells, up to `jobs` chains at once; a failed cell is reported and the others continue.
+
+    None if a signal arrived: the running commands are then asked to stop as well, and no other is started.
+    """
     for folder in ("runs", "logs"):
         (to / folder).mkdir(parents=True, exist_ok=True)
     waiting = sorted((cell for cell in cells if is_waiting(cell, to)), key=lambda cell: cell.chain)
@@ -68,14 +72,25 @@ def run(cells: Sequence[Cell], to: Path, jobs: int, report: Callable[[Outcome], 
     stages = [chain for chain in chains if not chain[0].last], [chain for chain in chains if chain[0].last]
 
     def run_chain(chain: Sequence[Cell]) -> list[Outcome]:
-        outcomes = []
+        outcomes: list[Outcome] = []
         for cell in chain:
-            outcomes.append(_run(cell, to))
-            report(outcomes[-1])
+            if stop():
+                break
+            outcome = _run(cell, to, stop)
+            if not stop():
+                outcomes.append(outcome)
+                report(outcome)
         return outcomes
 
-    with ThreadPoolExecutor(jobs) as pool:
-        return [outcome for stage in stages for outcomes in list(pool.map(run_chain, stage)) for outcome in outcomes]
+    found: list[Outcome] = []
+    with stop_asked() as stop, ThreadPoolExecutor(jobs) as pool:
+        for stage in stages:
+            futures = [pool.submit(run_chain, chain) for chain in stage]
+            # A signal that another thread receives is handled when this one runs again, so it must not wait forever.
+            while wait(futures, timeout=0.2).not_done:
+                pass
+            found += [outcome for future in futures for outcome in future.result()]
+    return None if stop() else found
 
 
 def is_finished(cell: Cell, to: Path) -> bool:
@@ -135,7 +150,7 @@ def printed(cell: Cell, to: Path) -> Any:
         ) from None
 
 
-def _run(cell: Cell, to: Path) -> Outcome:
+def _run(cell: Cell, to: Path, stop: Callable[[], bool]) -> Outcome:
     """In a separate process: its standard output is its result, its standard error goes to its log."""
     begun = (to / "runs" / cell.name).exists() or is_finished(cell, to)
     before = (spent(cell, to) if begun else None) or Spent()
@@ -147,7 +162,7 @@ def _run(cell: Cell, to: Path) -> Outcome:
             stderr=log,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
-        processor = _wait(process)
+        processor = _wait(process, stop)
         output.seek(0)
         said = output.read().decode("utf-8")
     seconds = time.monotonic() - started
@@ -164,14 +179,23 @@ def _run(cell: Cell, to: Path) -> Outcome:
     return Outcome(cell, seconds)
 
 
-def _wait(process: subprocess.Popen[bytes]) -> float | None:
-    """Until it ends; its processor time in seconds, if the system reports it."""
-    if not hasattr(os, "wait4"):  # Windows
-        process.wait()
-        return None
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return usage.ru_utime + usage.ru_stime
+def _wait(process: subprocess.Popen[bytes], stop: Callable[[], bool]) -> float | None:
+    """Until it ends, which it is asked to do if `stop` says so; its processor time in seconds, if it is known."""
+    processor, asked = None, False
+    while process.returncode is None:
+        if stop() and not asked:
+            process.terminate()
+            asked = True
+            continue  # `terminate` may have found that it has ended
+        if not hasattr(os, "wait4"):  # Windows
+            process.poll()
+        elif (ended := os.wait4(process.pid, os.WNOHANG))[0]:
+            _, status, usage = ended
+            process.returncode = os.waitstatus_to_exitcode(status)
+            processor = usage.ru_utime + usage.ru_stime
+        if process.returncode is None:
+            time.sleep(0.05)
+    return processor
 
 
 def write_text(setup: Setup, task: str) -> Path:

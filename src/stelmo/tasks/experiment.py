@@ -68,7 +68,7 @@ class Results(Settings):
     metric: str
     seeds: tuple[int, ...]
     dev: tuple[float, ...]
-    test: tuple[float, ...]  # empty if there is no test file
+    test: tuple[float, ...]  # empty if there is no test split
     epochs: tuple[int, ...]
     examples: dict[str, int]
     figures: dict[str, dict[str, float]]  # split → every score, mean over the seeds
@@ -76,7 +76,7 @@ class Results(Settings):
 
     @property
     def headline(self) -> tuple[float, ...]:
-        """Test scores; dev scores if there is no test file."""
+        """Test scores; dev scores if there is no test split."""
         return self.test or self.dev
 
 
@@ -103,16 +103,24 @@ def run(
 
 
 def read_data(config: TaskConfig, folder: Path, skipped: Skipped | None) -> tuple[Splits[Any], int]:
-    """The splits, sampled as the settings say, and the number of training examples before a fraction is taken."""
+    """The splits, sampled as the settings say, and the number of training examples before a fraction is taken.
+
+    Without a test file, the dev examples that are not in the sample are the test split.
+    """
     task, settings = config.task, config.train
     paths = reading.find(folder, task.data.FILES, ("train", "dev"))
     learn = task.read_train(paths["train"], skipped)
-    dev = task.data.read(paths["dev"], skipped)
-    test = task.data.read(paths["test"], skipped) if "test" in paths else []
+    every_dev = task.data.read(paths["dev"], skipped)
+    dev = sample(every_dev, settings.dev_examples)
+    if "test" in paths:
+        test = task.data.read(paths["test"], skipped)
+    else:
+        chosen = {id(example) for example in dev}
+        test = [example for example in every_dev if id(example) not in chosen]
     data = Splits(
         share(sample(learn, settings.train_examples), config.fraction, task.unit),
-        sample(dev, settings.dev_examples),
-        sample(test, settings.test_examples) if test else [],
+        dev,
+        sample(test, settings.test_examples),
     )
     return data, min(len(learn), settings.train_examples or len(learn))
 

@@ -103,7 +103,7 @@ def test_the_speeds_are_measured_after_all_trainings(setup):
 
 def test_cells_that_need_others_run_after_them(tmp_path, monkeypatch):
     order = []
-    monkeypatch.setattr(runs, "_run", lambda cell, to: order.append(cell.name))
+    monkeypatch.setattr(runs, "_run", lambda cell, to, stop: order.append(cell.name))
     early = [Cell(name, (), f"{name}.txt", chain=name) for name in ("x", "y", "z")]
     runs.run([Cell("late", (), "late.txt", chain="a", last=True), *early], tmp_path, 2, lambda outcome: None)
     assert sorted(order[:3]) == ["x", "y", "z"]

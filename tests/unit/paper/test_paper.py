@@ -4,7 +4,10 @@ import base64
 import json
 import os
 import re
+import signal
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -225,6 +228,30 @@ def test_a_log_that_ends_within_a_character_is_told_and_the_others_run(tmp_path,
     monkeypatch.setattr(sys, "executable", str(script))
     outcomes = runs.run([cell("one", "info"), cell("two", "info")], tmp_path, 1, lambda outcome: None)
     assert [outcome.failure for outcome in outcomes] == ["ended at \ufffd"] * 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="starts a shell script")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_running_command_and_starts_no_other(number, tmp_path, monkeypatch):
+    script, started = tmp_path / "python", tmp_path / "started"
+    script.write_text(f"#!/bin/sh\necho $$ >> {started}\nexec sleep 600\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+
+    def send():
+        while not started.is_file() or not started.read_text():
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    sender, told = threading.Thread(target=send), []
+    sender.start()
+    assert runs.run([cell("one", "info"), cell("two", "info")], tmp_path, 1, told.append) is None
+    sender.join()
+    (process,) = map(int, started.read_text().split())
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    assert told == []
+    assert not list((tmp_path / "runs").iterdir())
 
 
 def test_table_1_says_how_many_seeds_each_side_has(setup):

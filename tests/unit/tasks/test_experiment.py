@@ -88,6 +88,16 @@ def test_a_share_of_the_sentiment_data_is_of_trees_with_all_their_phrases(tmp_pa
     assert len({example.words[-4] for example in data.train}) == 2  # two trees
 
 
+@pytest.mark.parametrize(("dev", "test"), [("dev_examples=2", 1), ("dev_examples=3", 0)])
+def test_without_a_test_file_the_dev_examples_that_choose_no_network_are_the_test(dev, test, tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    whole, _ = experiment.read_data(small("sst5"), path, None)
+    (path / "test.txt").unlink()
+    data, _ = experiment.read_data(small("sst5", dev), path, None)
+    assert len(data.test) == test
+    assert sorted([*data.dev, *data.test]) == sorted(whole.dev)
+
+
 @every_task
 def test_a_few_examples_are_learned_by_heart(name, tmp_path):
     chosen = small(name, "lr=0.01", "optimizer=adam", "plateau=50")

@@ -48,7 +48,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
     "cpu": {
         "optimizer": "adam", "lr": 2e-3, "batch": 32, "epochs": 3, "patience": None, "clip": 5.0,
-        "train_examples": 4_000, "dev_examples": 500,
+        "train_examples": 4_000, "dev_examples": 500, "test_examples": 1_500,
     },
     "workstation": {
         "optimizer": "adam", "lr": 1e-3, "batch": 32, "steps": 5_000, "evaluate_every": 500, "patience": 4,
