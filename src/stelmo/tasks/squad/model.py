@@ -51,8 +51,8 @@ RECIPES: dict[str, dict[str, Any]] = {
         "train_examples": 4_000, "dev_examples": 500, "test_examples": 1_500,
     },
     "workstation": {
-        "optimizer": "adam", "lr": 1e-3, "batch": 32, "steps": 5_000, "evaluate_every": 500, "patience": 4,
-        "decay": "linear", "average": 0.998, "precision": "auto", "clip": 5.0, "dev_examples": 2_000,
+        "optimizer": "adam", "lr": 1e-3, "batch": 32, "steps": 8_000, "evaluate_every": 500, "patience": 4,
+        "plateau": 1, "average": 0.998, "precision": "auto", "clip": 5.0, "dev_examples": 2_000,
     },
 }  # fmt: skip
 ELMO: dict[str, Any] = {"placement": "both", "l2": 0.0, "dropout": 0.5, "layer_norm": False}
