@@ -145,6 +145,7 @@ def test_table_7_scores_the_task_with_the_tuned_bilm(setup):
     chain = [cell for cell in cells.cells(setup._replace(parts=("table7",))) if cell.chain == "tuning-ner"]
     assert [cell.name for cell in chain] == ["corpus-ner", "tuned-ner", "ner-elmo-input-lambda-0.1-tuned"]
     assert str(cells.run_of(setup, "tuned-ner") / "model") in chain[-1].command
+    assert chain[-1].seeds == cells.baseline(setup, "ner").seeds == 3
     finish(setup, chain[-1], [60.0], [61.0])
     assert row(text_of(setup._replace(parts=("table7",))), "NER")[5:] == ["not run", "61.0", "–", "–", "–", "–"]
     finish(setup, cells.baseline(setup, "ner"), [50.0], [48.0])
