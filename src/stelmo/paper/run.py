@@ -151,11 +151,14 @@ def printed(cell: Cell, to: Path) -> Any:
 
 
 def _run(cell: Cell, to: Path, stop: Callable[[], bool]) -> Outcome:
-    """In a separate process: its standard output is its result, its standard error goes to its log."""
+    """In a separate process: its standard output is its result, its standard error is added to its log.
+
+    Another `stelmo paper` on the same report may be running the cell at the moment, and writing to that log.
+    """
     begun = (to / "runs" / cell.name).exists() or is_finished(cell, to)
     before = (spent(cell, to) if begun else None) or Spent()
     started = time.monotonic()
-    with log_of(cell, to).open("w") as log, tempfile.TemporaryFile() as output:
+    with log_of(cell, to).open("a") as log, tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "stelmo", *cell.command],
             stdout=output,

@@ -227,8 +227,13 @@ def test_a_log_that_ends_within_a_character_is_told_and_the_others_run(tmp_path,
     script.write_text("#!/bin/sh\nprintf 'ended at \\303' >&2\nexit 3\n")
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
-    outcomes = runs.run([cell("one", "info"), cell("two", "info")], tmp_path, 1, lambda outcome: None)
+    both = [cell("one", "info"), cell("two", "info")]
+    outcomes = runs.run(both, tmp_path, 1, lambda outcome: None)
     assert [outcome.failure for outcome in outcomes] == ["ended at \ufffd"] * 2
+    script.write_text("#!/bin/sh\necho 'a second attempt' >&2\nexit 3\n")
+    assert [outcome.failure for outcome in runs.run(both, tmp_path, 1, lambda outcome: None)] == [
+        "ended at \ufffda second attempt"
+    ] * 2
 
 
 @pytest.mark.skipif(os.name == "nt", reason="starts a shell script")
