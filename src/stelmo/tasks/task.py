@@ -110,7 +110,7 @@ class Task(Generic[E, P]):
     count: Callable[[P, E], tuple[float, ...]]  # what a prediction adds to the sums that the headline score depends on
     read_train: Callable[[Path, Skipped | None], list[E]]  # may return more examples than `data.read`
     of_counts: Callable[[Floats], Floats] = ratio  # these sums (…, K) → the headline score
-    unit: Callable[[E], Hashable] = id  # the annotated unit that an example is part of; a share of the data has whole units
+    unit: Callable[[E], Hashable] = id  # the annotated unit an example is part of; a share of the data has whole ones
 
     @property
     def metric(self) -> str:
