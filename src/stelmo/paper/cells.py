@@ -5,6 +5,7 @@ the other; chains run in parallel. All parts are of Peters et al. 2018, except `
 `controls`: what a user could choose instead of ELMo as the paper has it.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -203,9 +204,22 @@ def _task(
     words = [word for pair in command.items() for word in pair]
     words += () if own_layers else _model(setup)
     words += variant.words if variant else ()
-    recipe = named(task).model.RECIPES[setup.size]
+    recipe = dict(named(task).model.RECIPES[setup.size])
+    if fraction < 1.0 and recipe.get("decay") == "linear":
+        shorter = _steps_for_share(recipe["steps"], recipe["evaluate_every"], fraction)
+        words += [word for setting, value in shorter.items() for word in ("--set", f"{setting}={value}")]
+        recipe |= shorter
     limits = recipe.get("steps"), recipe.get("patience")
     return Cell(name, ("task", task, *words), f"{name}/results.json", task, False, seeds, *limits)
+
+
+def _steps_for_share(steps: int, evaluate_every: int, fraction: float) -> dict[str, int]:
+    """For a learning rate that falls over the steps of the run: the fewer examples, the sooner it should have fallen.
+
+    The steps are proportional to the root of the share, so that examples of a smaller share are still seen more often.
+    """
+    every = max(1, round(evaluate_every * math.sqrt(fraction)))
+    return {"steps": every * (steps // evaluate_every), "evaluate_every": every}
 
 
 def _model(setup: Setup) -> tuple[str, ...]:

@@ -8,16 +8,17 @@ head. The best by s_m(g) are kept; each chooses the antecedent j of the highest
 and learns from the summed likelihood of all antecedents in its own cluster. The paper's genre feature is left out,
 because few data sets have genres.
 
-W words, K widths, D of the input, E of the encoder, F of a scorer, G of a span, S candidates, M mentions kept,
-A antecedents and none, P pairs.
+W words, K widths, D of the input, E of the encoder, F of a scorer, G of a span, S candidates, M mentions kept, m of
+them at once, J earlier ones they may choose from, A antecedents and none.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from stelmo.config import Positive, Settings
 from stelmo.settings import Share
@@ -91,7 +92,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "optimizer": "adam",
         "lr": 0.001,
         "batch": 1,
-        "steps": 6_400,
+        "steps": 4_000,
         "evaluate_every": 160,
         "patience": 5,
         "plateau": 2,
@@ -107,7 +108,7 @@ ELMO_CHANGES: dict[str, dict[str, Any]] = {"workstation": {"dropout": 0.2}}
 METRIC = "f1"
 
 NEAREST = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # first distance of each bucket, counted in mentions
-PAIRS_TOGETHER = 2_048  # their vectors stay in the cache; larger blocks are slower (docs/tasks.md)
+LATER_TOGETHER = 16  # mentions whose antecedents are scored by one product (docs/tasks.md)
 
 
 def sentences(example: Example) -> list[tuple[str, ...]]:
@@ -215,28 +216,41 @@ class SpanRanker(TaskNetwork[Example, Prediction]):
 
     def _antecedent_scores(self, g_MG: Tensor, mention_M: Tensor, speakers: Sequence[str]) -> Tensor:
         """s of no antecedent (0), of the previous mention, of the one before that … (M, A); −∞ where there is none."""
-        later_P, earlier_P = pairs(len(g_MG), self.size.antecedents)
         number = {speaker: number for number, speaker in enumerate(dict.fromkeys(speakers))}
-        speaker_M = torch.tensor([number[speaker] for speaker in speakers])
-        same_P = (speaker_M[later_P] == speaker_M[earlier_P]).long()
-        pairs_P4 = torch.stack([later_P, earlier_P, same_P, _bucket(later_P - earlier_P)], 1).to(g_MG.device)
-        scores_P = mention_M[later_P] + mention_M[earlier_P] + self._pair_scores(g_MG, pairs_P4)
-        scores_MA = scores_P.new_full((len(g_MG), min(self.size.antecedents + 1, len(g_MG))), -torch.inf)
-        scores_MA[:, 0] = 0.0
-        return scores_MA.index_put((later_P, later_P - earlier_P), scores_P)
+        speaker_M = torch.tensor([number[speaker] for speaker in speakers], device=g_MG.device)
+        most = min(self.size.antecedents, len(g_MG) - 1)
+        place_M = torch.arange(len(g_MG), device=g_MG.device)
+        back_K = torch.arange(1, most + 1, device=g_MG.device)
+        blocks = []
+        for start in range(0, len(g_MG), LATER_TOGETHER):
+            later = slice(start, min(start + LATER_TOGETHER, len(g_MG)))
+            # Every mention that one of these may choose; at least one, so that no tensor is empty.
+            earlier = slice(max(0, start - most), max(1, later.stop - 1))
+            distance_Jm = place_M[later] - place_M[earlier, None]
+            same_Jm = speaker_M[later] == speaker_M[earlier, None]
+            scores_Jm = self._pair_scores(g_MG[earlier], g_MG[later], distance_Jm, same_Jm)
+            scores_Jm = scores_Jm + mention_M[later] + mention_M[earlier, None]
+            chosen_mK = place_M[later, None] - back_K - earlier.start
+            scores_mK = scores_Jm.t().gather(1, chosen_mK.clamp(min=0)).masked_fill(chosen_mK < 0, -torch.inf)
+            blocks.append(nn.functional.pad(scores_mK, (1, 0)))
+        return torch.cat(blocks)
 
-    def _pair_scores(self, g_MG: Tensor, pairs_P4: Tensor) -> Tensor:
-        """s_a (P,). The first layer is split up as above; only g_i ∘ g_j is computed for each pair."""
-        first, parts = self.antecedent.first, [g_MG.shape[1]] * 3 + [self.size.feature] * 2
+    def _pair_scores(self, earlier_JG: Tensor, later_mG: Tensor, distance_Jm: Tensor, same_Jm: Tensor) -> Tensor:
+        """s_a of each earlier mention with each later one (J, m); of no use where the distance is below 1.
+
+        The first layer is split up as above: W₁ g_i + (W₂ + W₃ diag(g_i)) g_j + …, so that a later mention i becomes a
+        bias and a matrix, and neither the pairs nor g_i ∘ g_j are ever built.
+        """
+        first, parts = self.antecedent.first, [later_mG.shape[1]] * 3 + [self.size.feature] * 2
         later_FG, earlier_FG, both_FG, speaker_Ff, distance_Ff = first.weight.split_with_sizes(parts, 1)
-        later_MF, earlier_MF = g_MG @ later_FG.t() + first.bias, g_MG @ earlier_FG.t()
+        bias_mF = nn.functional.linear(later_mG, later_FG, first.bias)
+        hidden_JmF = _products(earlier_JG, later_mG, earlier_FG, both_FG)
+        # Speaker and distance together have few values, so they are a product, too, which is faster than looking up.
         speaker_2F, distance_9F = self.speaker.weight @ speaker_Ff.t(), self.distance.weight @ distance_Ff.t()
-        scores = []
-        for some_p4 in torch.split(pairs_P4, PAIRS_TOGETHER):
-            later_p, earlier_p, same_p, bucket_p = some_p4.unbind(1)
-            hidden_pF = (g_MG[later_p] * g_MG[earlier_p]) @ both_FG.t() + later_MF[later_p] + earlier_MF[earlier_p]
-            scores.append(self.antecedent.after_first(hidden_pF + speaker_2F[same_p] + distance_9F[bucket_p]))
-        return torch.cat(scores)
+        value_Jm = same_Jm * len(NEAREST) + _bucket(distance_Jm.clamp(min=1))
+        features_JmC = nn.functional.one_hot(value_Jm, 2 * len(NEAREST)).to(later_mG.dtype)
+        features_JmF = features_JmC @ (speaker_2F[:, None] + distance_9F).flatten(0, 1)
+        return self.antecedent.after_first(hidden_JmF + bias_mF + features_JmF)
 
     def loss(self, examples: Sequence[Example]) -> Tensor:
         """The sum over the mentions of a random section of each document; the mean over the documents.
@@ -271,6 +285,42 @@ class SpanRanker(TaskNetwork[Example, Prediction]):
         return linked(ranked.mentions, antecedents, alone)
 
 
+class _Products(torch.autograd.Function):
+    """(W₂ + W₃ diag(g_i)) g_j of each earlier mention j and later mention i, (J, m, F).
+
+    One mention's matrix stays in the cache while it is computed and, backwards, while its gradient is used; autograd
+    would pass several times through the matrices of all of them.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, earlier_JG: Tensor, later_mG: Tensor, earlier_FG: Tensor, both_FG: Tensor) -> Tensor:
+        device = earlier_JG.device.type
+        half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else both_FG.dtype
+        earlier_JG = earlier_JG.to(half)
+        matrices_mFG = both_FG.new_empty(len(later_mG), *both_FG.shape, dtype=half)
+        for matrix_FG, later_G in zip(matrices_mFG, later_mG, strict=True):
+            torch.addcmul(earlier_FG, both_FG, later_G, out=matrix_FG)
+        ctx.save_for_backward(earlier_JG, later_mG, both_FG, matrices_mFG)
+        products_JR = earlier_JG @ matrices_mFG.flatten(0, 1).t()  # R = m · F
+        return products_JR.view(len(earlier_JG), *matrices_mFG.shape[:2])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy_JmF: Tensor) -> tuple[Tensor, ...]:
+        earlier_JG, later_mG, both_FG, matrices_mFG = ctx.saved_tensors
+        dy_JR = dy_JmF.flatten(1)
+        dearlier_JG = dy_JR @ matrices_mFG.flatten(0, 1)
+        dmatrices_mFG = (dy_JR.t() @ earlier_JG).view_as(matrices_mFG)
+        dlater_mG, dboth_FG = torch.empty_like(later_mG), torch.zeros_like(both_FG)
+        for dmatrix_FG, later_G, dlater_G in zip(dmatrices_mFG, later_mG, dlater_mG, strict=True):
+            dboth_FG.addcmul_(dmatrix_FG, later_G)
+            torch.sum(dmatrix_FG * both_FG, 0, out=dlater_G)
+        return dearlier_JG, dlater_mG, dmatrices_mFG.sum(0), dboth_FG
+
+
+_products: Callable[..., Tensor] = _Products.apply
+
+
 def marginal_loss(scores_MA: Tensor, number_M: Tensor) -> Tensor:
     """−Σ log Σ p(antecedent), summed over the antecedents in the mention's own cluster, or "none" if there are none."""
     place_M = torch.arange(len(number_M), device=scores_MA.device)
@@ -282,8 +332,8 @@ def marginal_loss(scores_MA: Tensor, number_M: Tensor) -> Tensor:
     return (scores_MA.logsumexp(1) - right_M).sum()
 
 
-def _bucket(distance_P: Tensor) -> Tensor:
-    return torch.bucketize(distance_P, torch.tensor(NEAREST), right=True) - 1
+def _bucket(distance: Tensor) -> Tensor:
+    return torch.bucketize(distance, torch.tensor(NEAREST, device=distance.device), right=True) - 1
 
 
 Net = SpanRanker
@@ -329,14 +379,6 @@ class _Crossing:
             self._last_end.get(inside + 1, end) > end or self._first_start.get(inside, start) < start
             for inside in range(start, end)
         )
-
-
-def pairs(mentions: int, antecedents: int) -> tuple[Tensor, Tensor]:
-    """Each mention paired with the mentions directly before it: (P,) and (P,)."""
-    later_MK = torch.arange(mentions)[:, None].expand(-1, min(antecedents, mentions - 1))
-    earlier_MK = later_MK - torch.arange(1, later_MK.shape[1] + 1)
-    real_MK = earlier_MK >= 0
-    return later_MK[real_MK], earlier_MK[real_MK]
 
 
 def cluster_numbers(spans: Iterable[Span], clusters: Clusters) -> list[int]:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from itertools import combinations
+from functools import partial
 
 import pytest
 import torch
@@ -14,6 +14,7 @@ from unit.tasks.coref.eight import ALONE, EIGHT, KIM, SMALL, TALK, document, net
 from stelmo.tasks.coref import model as coref_model
 from stelmo.tasks.coref.data import Example
 from stelmo.tasks.coref.model import (
+    NEAREST,
     NO_CLUSTER,
     _bucket,
     candidates,
@@ -22,7 +23,6 @@ from stelmo.tasks.coref.model import (
     inventory,
     linked,
     marginal_loss,
-    pairs,
     pruned,
 )
 
@@ -38,7 +38,7 @@ def plain_span(ranker, x_WD, h_WE, head_W, span):
 
 @pytest.mark.parametrize("example", [KIM, TALK, EIGHT[4]], ids=["three sentences", "two speakers", "one word"])
 def test_scores_are_those_of_spans_and_pairs_put_together(example, monkeypatch):
-    monkeypatch.setattr(coref_model, "PAIRS_TOGETHER", 4)
+    monkeypatch.setattr(coref_model, "LATER_TOGETHER", 4)
     ranker = net("both", SMALL.model_copy(update={"antecedents": 6})).double().eval()
     ranked = ranker(example)
     x_WD, h_WE = ranker._encoded(example)
@@ -56,6 +56,53 @@ def test_scores_are_those_of_spans_and_pairs_put_together(example, monkeypatch):
             pair = torch.cat([spans_G[later], spans_G[earlier], spans_G[later] * spans_G[earlier], *features])
             expected_MA[i, back] = mention_S[later] + mention_S[earlier] + ranker.antecedent(pair)
     assert_close(ranked.antecedent_MA, expected_MA)
+
+
+def scores_pair_by_pair(ranker, g_MG, mention_M, speakers):
+    """s(i, j) of one pair after the other, as the paper writes it."""
+    count, most = len(g_MG), min(ranker.size.antecedents, len(g_MG) - 1)
+    rows = []
+    for i in range(count):
+        row = [torch.zeros((), dtype=g_MG.dtype)]
+        for back in range(1, most + 1):
+            j = i - back
+            if j < 0:
+                row.append(torch.tensor(-torch.inf, dtype=g_MG.dtype))
+                continue
+            same, bucket = int(speakers[i] == speakers[j]), sum(back >= nearest for nearest in NEAREST) - 1
+            features = [ranker.speaker.weight[same], ranker.distance.weight[bucket]]
+            pair = torch.cat([g_MG[i], g_MG[j], g_MG[i] * g_MG[j], *features])
+            row.append(mention_M[i] + mention_M[j] + ranker.antecedent(pair))
+        rows.append(torch.stack(row))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize(("count", "antecedents"), [(2, 3), (4, 9), (9, 9), (9, 3), (12, 1), (13, 5)])
+def test_antecedents_scored_together_have_the_values_and_gradients_of_single_pairs(count, antecedents, monkeypatch):
+    monkeypatch.setattr(coref_model, "LATER_TOGETHER", 4)
+    ranker = net("both", SMALL.model_copy(update={"antecedents": antecedents})).double().eval()
+    torch.manual_seed(count)
+    g_MG = torch.randn(count, sum(ranker.parts), dtype=torch.float64, requires_grad=True)
+    mention_M = torch.randn(count, dtype=torch.float64, requires_grad=True)
+    speakers = ["Kim" if place % 3 else "Lee" for place in range(count)]
+    learned = [g_MG, mention_M, ranker.speaker.weight, ranker.distance.weight, *ranker.antecedent.parameters()]
+    found = []
+    for score in (ranker._antecedent_scores, partial(scores_pair_by_pair, ranker)):
+        scores_MA = score(g_MG, mention_M, speakers)
+        likely = (scores_MA.logsumexp(1) * torch.arange(1.0, count + 1)).sum()
+        found.append((scores_MA, torch.autograd.grad(likely, learned, materialize_grads=True)))
+    assert_close(*found)
+
+
+def test_in_half_precision_gradients_are_nearly_the_same():
+    ranker, found = net("input").eval(), []
+    for half in (False, True):
+        ranker.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            loss = ranker.loss([KIM])
+        loss.backward()
+        found.append(ranker.antecedent.first.weight.grad)
+    assert (found[0] - found[1]).norm() < 0.1 * found[0].norm()
 
 
 def test_as_many_mentions_are_kept_as_the_size_says():
@@ -181,14 +228,6 @@ def test_the_best_spans_are_kept_that_cross_no_better_one(given_, keep):
     kept = pruned(spans, scores, keep)
     assert set(kept) == set(expected)
     assert [spans[place] for place in kept] == sorted(spans[place] for place in kept)
-
-
-@given(st.integers(1, 9), st.integers(1, 12))
-def test_a_mention_is_paired_with_the_nearest_before_it(count, antecedents):
-    later, earlier = (side.tolist() for side in pairs(count, antecedents))
-    expected = {(i, j) for j, i in combinations(range(count), 2) if i - j <= antecedents}
-    assert set(zip(later, earlier, strict=True)) == expected
-    assert len(later) == len(expected)
 
 
 def test_mentions_know_the_number_of_their_cluster():
