@@ -132,9 +132,10 @@ def test_signatures_are_called_as_those_of_hub_load(folder):
 def test_trainable_reads_vectors_with_a_note_and_a_name_is_accepted(folder):
     with pytest.warns(UserWarning, match="nothing is trained; stelmo.Elmo"):
         module = tfhub.Module(folder, trainable=True, name="elmo")
-    np.testing.assert_array_equal(module(["a"]), ElmoModule(folder)(["a"]))
+    np.testing.assert_allclose(module(["a"]), ElmoModule(folder)(["a"]), rtol=1e-5, atol=1e-7)
 
 
 def test_the_module_can_be_pickled_after_use(elmo):
     expected = elmo(["a b"])
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(elmo))(["a b"]), expected)
+    # Weights at other addresses may change the last bit of a product.
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(elmo))(["a b"]), expected, rtol=1e-12)
