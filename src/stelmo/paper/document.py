@@ -146,7 +146,7 @@ def _row(tag: str, cells: Sequence[str | Link]) -> str:
 def _inline(text: str) -> str:
     escaped = html.escape(text)
     coded = re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped)
-    return re.sub(r"\*\*(\S+?)\*\*", r"<strong>\1</strong>", coded)
+    return re.sub(r"\*\*(?=\S)(.+?)(?<=\S)\*\*", r"<strong>\1</strong>", coded)
 
 
 def _anchor(text: str) -> str:

@@ -334,7 +334,7 @@ def test_a_wrong_choice_is_refused_before_anything_runs(setup, change, error):
 def test_markdown_and_html_say_the_same(tmp_path):
     blocks = [
         Heading(2, "A <title>: more"),
-        Text("Words & `code<` and **strong** ones, 2 ** 3 ** 4."),
+        Text("Words & `code<` and **very strong** ones, 2 ** 3 ** 4, **< 1**."),
         Table(("a", "b"), (("x|y", Link("1", "cell-1")),)),
         Picture("p.svg", "a picture"),
         Commands((Command("cell-1", "seed 0; 3 s", "stelmo info '<a>'"),)),
@@ -347,7 +347,7 @@ def test_markdown_and_html_say_the_same(tmp_path):
     assert "# cell-1: seed 0; 3 s\nstelmo info '<a>'\n" in marked
     assert '<h2 id="a-title-more">A &lt;title&gt;: more</h2>' in paged
     assert '<a href="#a-title-more">A &lt;title&gt;</a>' in paged
-    assert "Words &amp; <code>code&lt;</code> and <strong>strong</strong> ones, 2 ** 3 ** 4." in paged
+    assert "Words &amp; <code>code&lt;</code> and <strong>very strong</strong> ones, 2 ** 3 ** 4, <strong>&lt; 1</strong>." in paged
     assert '<td>x|y</td><td><a href="#run-cell-1">1</a></td>' in paged
     assert '<div class="command" id="run-cell-1">' in paged
     assert "<pre>stelmo info &#x27;&lt;a&gt;&#x27;</pre>" in paged
