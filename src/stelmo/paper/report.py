@@ -4,13 +4,15 @@ A cell without a result appears as "not run".
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from stelmo import plots
 from stelmo.paper import cells, encoders
 from stelmo.paper.cells import Cell, Setup
 from stelmo.paper.document import Block, Command, Commands, Heading, Link, Picture, Table, Text, markdown, page
+from stelmo.paper.published import TABLE_1, TABLE_2, TABLE_3, TABLE_5, TABLE_6, TABLE_7
 from stelmo.paper.run import command_line, is_finished, printed, spent
 from stelmo.probes.run import HEADLINES
 from stelmo.store import atomic
@@ -22,39 +24,7 @@ from stelmo.tasks.task import Gain
 
 NOT_RUN = "not run"
 TITLE = "The paper's tables and figures, run again"
-
-# The figures of Peters et al. (2018): on test sets in Table 1, on development sets in Tables 2 and 3.
-
-
-class Published(NamedTuple):
-    baseline: float
-    elmo: float
-
-
 TITLES = {"squad": "SQuAD", "snli": "SNLI", "srl": "SRL", "coref": "Coref", "ner": "NER", "sst5": "SST-5"}
-
-TABLE_1 = {
-    "squad": Published(81.1, 85.8),
-    "snli": Published(88.0, 88.7),
-    "srl": Published(81.4, 84.6),
-    "coref": Published(67.2, 70.4),
-    "ner": Published(90.15, 92.22),
-    "sst5": Published(51.4, 54.7),
-}
-# Baseline, last layer alone, all with λ = 1, all with λ = 0.001.
-TABLE_2 = {
-    "squad": (80.8, 84.7, 85.0, 85.2),
-    "snli": (88.1, 89.1, 89.3, 89.5),
-    "srl": (81.6, 84.1, 84.6, 84.8),
-}
-# Input alone, input and output, output alone.
-TABLE_3 = {"squad": (85.1, 85.6, 84.8), "snli": (88.9, 89.5, 88.7), "srl": (84.7, 84.3, 80.9)}
-TABLE_5 = {"WordNet 1st sense": 65.9, "Raganato et al. 2017": 69.9, "Iacobacci et al. 2016": 70.1,
-           "CoVe, layer 1": 59.4, "CoVe, layer 2": 64.7, "biLM, layer 1": 67.4, "biLM, layer 2": 69.0}  # fmt: skip
-TABLE_6 = {"Collobert et al. 2011": 97.3, "Ma and Hovy 2016": 97.6, "Ling et al. 2015": 97.8,
-           "CoVe, layer 1": 93.3, "CoVe, layer 2": 92.8, "biLM, layer 1": 97.3, "biLM, layer 2": 96.8}  # fmt: skip
-# Perplexity of the development text before and after one epoch of tuning.
-TABLE_7 = {"snli": (72.1, 16.8), "squad": (99.1, 43.5), "ner": (103.2, 46.3), "sst5": (131.5, 78.6)}
 
 
 def write(setup: Setup) -> Path:
@@ -155,10 +125,11 @@ def table_1(setup: Setup) -> Iterator[Block]:
         "Test score (dev score if a data set has no test split), mean ± deviation over the seeds; relative: share of "
         "the baseline's error removed. 95 %: interval of the gain when examples and seeds are drawn again with "
         "replacement (paired bootstrap); p: two-sided, bold below 0.05. ELMo at: where it enters the network, as in "
-        "the paper or, at some sizes, where dev scores are better. Seeds: of both, or without / with ELMo."
+        "the paper or, at some sizes, where dev scores are better. On dev: without → with ELMo. Seeds: of both, or "
+        "without / with ELMo."
     )
     # Scores first: on a phone, what follows them has to be scrolled to.
-    scores = ("task", "baseline", "+ ELMo", *GAIN)
+    scores = ("task", "baseline", "+ ELMo", *GAIN, "on dev")
     rows: list[tuple[str | Link, ...]] = []
     for task in setup.tasks:
         pair = cells.baseline(setup, task), cells.with_elmo(setup, task)
@@ -171,7 +142,8 @@ def table_1(setup: Setup) -> Iterator[Block]:
         published = f"{paper.baseline:g} → {paper.elmo:g} ({' / '.join(gain(*paper))})"
         data = str(cells.folder_of(setup.data, task).relative_to(setup.data))
         ours, place = (_headline(setup, cell) for cell in pair), named(task).elmo(setup.size)["placement"]
-        details = (published, place, metric, data, train, seeds)
+        on_dev = " → ".join(_dev(setup, cell).text for cell in pair)
+        details = (on_dev, published, place, metric, data, train, seeds)
         rows.append((TITLES[task], *ours, *_over(setup, task, *pair), *details))
     yield Table((*scores, "published", "ELMo at", "metric", "data", "train", "seeds"), tuple(rows))
 
@@ -277,19 +249,37 @@ def table_7(setup: Setup) -> Iterator[Block]:
 
 def figure_1(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Figure 1: sample efficiency")
-    yield Text("Score by share of the training examples, with and without ELMo; then by epoch, on all examples.")
+    yield Text(
+        "Score by share of the training examples, with and without ELMo; then by epoch, on all examples. Baseline "
+        "needs: the share with which the baseline has the score of + ELMo, between its points on a logarithmic axis."
+    )
     for task in setup.among(setup.curves):
         shares = {
             share: (found(setup, before), found(setup, after))
             for share, (before, after) in cells.figure_1(setup, task).items()
         }
-        rows: tuple[tuple[str | Link, ...], ...] = tuple(
-            (f"{share:.0%}", *(_headline(setup, cell) for cell in pair))
-            for share, pair in cells.figure_1(setup, task).items()
-        )
-        yield Table((TITLES[task], "baseline", "+ ELMo"), rows)
+        baseline = {share: mean_and_deviation(pair[0].headline)[0] for share, pair in shares.items() if pair[0]}
+        rows: list[tuple[str | Link, ...]] = []
+        for share, pair in cells.figure_1(setup, task).items():
+            elmo = shares[share][1]
+            needed = "–" if elmo is None else equal_share(mean_and_deviation(elmo.headline)[0], baseline)
+            rows.append((f"{share:.0%}", *(_headline(setup, cell) for cell in pair), needed))
+        yield Table((TITLES[task], "baseline", "+ ELMo", "baseline needs"), tuple(rows))
         for file, description in draw_sample_efficiency(setup, task, shares):
             yield Picture(file, description)
+
+
+def equal_share(score: float, baseline: Mapping[float, float]) -> str:
+    """The smallest share with which the baseline (share → score, in increasing order) has this score: "4.2%"."""
+    if len(baseline) < 2:
+        return "–"
+    if score < baseline[first := min(baseline)]:
+        return f"< {first:.0%}"
+    for (share, low), (next_share, high) in pairwise(baseline.items()):
+        if low <= score <= high:
+            way = (score - low) / (high - low) if high > low else 0.0
+            return f"{100 * share * (next_share / share) ** way:.3g}%"
+    return f"> {max(baseline):.0%}"
 
 
 def controls(setup: Setup) -> Iterator[Block]:

@@ -96,8 +96,9 @@ def test_gains_are_absolute_and_relative_to_the_error_left(setup):
     found = row(text_of(setup), "SST-5", "40.0 ± 1.0", "46.0 ± 0.0")
     # (46 − 40) / (100 − 40) = 10 %
     assert found[3:7] == ["+6.0", "–", "–", "+10.0 %"]
-    assert found[7] == "51.4 → 54.7 (+3.3 / +6.8 %)"
-    assert found[8:] == ["both", "accuracy", "sst5", "30", "3"]
+    assert found[7] == "50.0 ± 1.0 → 55.0 ± 0.0"
+    assert found[8] == "51.4 → 54.7 (+3.3 / +6.8 %)"
+    assert found[9:] == ["both", "accuracy", "sst5", "30", "3"]
 
 
 def count(setup, cell, right, of):
@@ -190,6 +191,25 @@ def test_learned_layers_are_drawn(setup):
     text = text_of(setup)
     assert row(text, "SST-5, input")[1:] == ["0.20", "0.50", "0.30", "1.10"]
     assert (setup.to / "figure2.svg").read_text().startswith("<?xml")
+
+
+def test_a_share_with_elmo_is_worth_so_much_data_to_the_baseline(setup):
+    scores = {0.01: (10.0, 15.0), 0.03: (20.0, 30.0), 0.1: (30.0, 41.0), 0.3: (35.0, 45.0), 1.0: (40.0, 9.0)}
+    for share, (before, after) in cells.figure_1(setup, "sst5").items():
+        finish(setup, before, [0.0], [scores[share][0]])
+        finish(setup, after, [0.0], [scores[share][1]])
+    text = text_of(setup)
+    # halfway from 1 to 3 % on a logarithmic axis; then a point of the baseline itself
+    assert row(text, "1%", "10.0", "15.0")[3] == "1.73%"
+    assert row(text, "3%", "20.0", "30.0")[3] == "10%"
+    assert row(text, "10%", "30.0", "41.0")[3] == "> 100%"
+    assert row(text, "100%", "40.0", "9.0")[3] == "< 1%"
+
+
+def test_a_score_that_the_baseline_has_twice_needs_the_smaller_share():
+    assert report.equal_share(20.0, {0.01: 10.0, 0.1: 30.0, 0.3: 15.0, 1.0: 40.0}) == "3.16%"
+    assert report.equal_share(20.0, {0.01: 20.0, 0.1: 20.0}) == "1%"
+    assert report.equal_share(20.0, {1.0: 20.0}) == "–"
 
 
 @pytest.mark.pictures
@@ -334,7 +354,7 @@ def test_a_wrong_choice_is_refused_before_anything_runs(setup, change, error):
 def test_markdown_and_html_say_the_same(tmp_path):
     blocks = [
         Heading(2, "A <title>: more"),
-        Text("Words & `code<` and **very strong** ones, 2 ** 3 ** 4, **< 1**."),
+        Text("Words & `code<`, **very strong** ones, 2 ** 3 ** 4, **< 1**."),
         Table(("a", "b"), (("x|y", Link("1", "cell-1")),)),
         Picture("p.svg", "a picture"),
         Commands((Command("cell-1", "seed 0; 3 s", "stelmo info '<a>'"),)),
@@ -347,7 +367,10 @@ def test_markdown_and_html_say_the_same(tmp_path):
     assert "# cell-1: seed 0; 3 s\nstelmo info '<a>'\n" in marked
     assert '<h2 id="a-title-more">A &lt;title&gt;: more</h2>' in paged
     assert '<a href="#a-title-more">A &lt;title&gt;</a>' in paged
-    assert "Words &amp; <code>code&lt;</code> and <strong>very strong</strong> ones, 2 ** 3 ** 4, <strong>&lt; 1</strong>." in paged
+    assert (
+        "Words &amp; <code>code&lt;</code>, <strong>very strong</strong> ones, 2 ** 3 ** 4, <strong>&lt; 1</strong>."
+        in paged
+    )
     assert '<td>x|y</td><td><a href="#run-cell-1">1</a></td>' in paged
     assert '<div class="command" id="run-cell-1">' in paged
     assert "<pre>stelmo info &#x27;&lt;a&gt;&#x27;</pre>" in paged
