@@ -3,7 +3,7 @@
     git worktree add ../before COMMIT      # one whose tasks/loop.py has `Training`
     python bench/task_speed.py squad data/squad glove --tree ../before/src --tree src --rounds 12
     python bench/task_speed.py srl data/srl glove --tree src --tree src,batch=64 --elmo none
-    python bench/task_speed.py srl data/srl glove --tree src --tree src,LD_PRELOAD=libjemalloc.so.2
+    python bench/task_speed.py srl data/srl glove --tree src --tree src,LD_PRELOAD=libtcmalloc_minimal.so.4
 
 A variant is a tree and settings as for `stelmo task --set`, separated by commas; names in capitals are environment
 variables. Each runs in its own process with one
