@@ -127,7 +127,7 @@ def controls(setup: Setup, task: str) -> dict[str, Cell]:
     found = {
         "static vectors alone": baseline(setup, task),
         "ELMo": with_elmo(setup, task),
-        "its last layer alone": _task(setup, task, {**usual, "--layers": "top"}, most=most),
+        "its last layer alone": table_2(setup, task)[0],
     }
     if task == FINETUNED:
         found["ELMo, fine-tuned"] = _task(setup, task, usual, most=1, variant=_Variant("finetune", ("--finetune",)))

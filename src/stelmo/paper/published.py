@@ -1,4 +1,7 @@
-"""The figures of Peters et al. (2018): on test sets in Table 1, on development sets in Tables 2 and 3."""
+"""The published figures of the paper's tables.
+
+On test sets in Table 1, on development sets in Tables 2 and 3.
+"""
 
 from typing import NamedTuple
 

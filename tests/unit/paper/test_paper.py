@@ -134,7 +134,7 @@ def test_controls_differ_from_elmo_in_one_thing(setup):
     ]  # fmt: skip
     assert len({cell.name for cell in found.values()}) == 5
     typed = {name: runs.command_line(cell) for name, cell in found.items()}
-    assert "--layers top" in typed["its last layer alone"]
+    assert found["its last layer alone"] == cells.table_2(setup, "sst5")[0]  # not run twice
     assert "--finetune" in typed["ELMo, fine-tuned"]
     assert typed["ELMo, fine-tuned"].count("--seeds 1") == 1
     assert "--transformer folders/MiniLM" in typed["token vectors of MiniLM"]
