@@ -84,6 +84,29 @@ def bars(path: Path, values: Mapping[str, float], *, x: str, title: str) -> None
     _save(path, draw, x, "", title, legend=False)
 
 
+def intervals(
+    path: Path,
+    values: Mapping[str, tuple[float, float, float]],
+    marks: Mapping[str, float],
+    *,
+    names: tuple[str, str],
+    x: str,
+    title: str,
+) -> None:
+    """For each row, from top to bottom, a point with its interval (value, low, high), and a mark to compare it with."""
+
+    def draw(axes: "Axes") -> None:
+        value, low, high = map(list, zip(*values.values(), strict=True))
+        below, above = ([abs(a - b) for a, b in zip(value, ends, strict=True)] for ends in (low, high))
+        axes.axvline(0.0, color="grey", linewidth=1)
+        axes.errorbar(value, list(values), xerr=(below, above), fmt="o", capsize=4, label=names[0])
+        axes.plot([marks[row] for row in values], list(values), "D", markerfacecolor="none", label=names[1])
+        axes.margins(y=0.15)
+        axes.invert_yaxis()
+
+    _save(path, draw, x, "", title, legend=True)
+
+
 def heat(path: Path, rows: Mapping[str, Sequence[float]], *, x: str, title: str) -> None:
     """A heat map with one row for each name, and the numbers in its cells."""
 

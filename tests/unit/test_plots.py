@@ -70,3 +70,11 @@ def test_shades_carry_their_numbers(tmp_path):
 def test_another_ending_is_refused(tmp_path):
     with pytest.raises(OutputError, match=r"a picture ends in \.svg or \.png"):
         draw(tmp_path / "a.gif")
+
+
+def test_intervals_have_their_names_and_both_kinds_of_points(tmp_path):
+    values, marks = {"first": (2.0, 1.0, 4.0), "second": (0.5, -0.5, 1.0)}, {"first": 3.0, "second": 0.7}
+    pictures.intervals(tmp_path / "i.svg", values, marks, names=("here", "there"), x="points", title="gain")
+    content = (tmp_path / "i.svg").read_text()
+    for word in ("first", "second", "here", "there", "points", "gain"):
+        assert f"<!-- {word} -->" in content

@@ -10,10 +10,9 @@ from stelmo import plots
 from stelmo.paper import cells
 from stelmo.paper.cells import Setup
 from stelmo.paper.document import Block, Heading, Link, Picture, Table, Text
-from stelmo.paper.run import is_finished, printed
+from stelmo.paper.run import NOT_RUN, is_finished, printed
 from stelmo.store.runs import Run
 
-NOT_RUN = "not run"
 PICTURE = "encoders.svg"
 SPEEDS = ("no word known", "every word known", "one sentence")
 

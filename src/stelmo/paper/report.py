@@ -13,7 +13,7 @@ from stelmo.paper import cells, encoders
 from stelmo.paper.cells import Cell, Setup
 from stelmo.paper.document import Block, Command, Commands, Heading, Link, Picture, Table, Text, markdown, page
 from stelmo.paper.published import TABLE_1, TABLE_2, TABLE_3, TABLE_5, TABLE_6, TABLE_7
-from stelmo.paper.run import command_line, is_finished, printed, spent
+from stelmo.paper.run import NOT_RUN, about, command_line, is_finished, printed
 from stelmo.probes.run import HEADLINES
 from stelmo.store import atomic
 from stelmo.store.runs import Run
@@ -22,7 +22,6 @@ from stelmo.tasks.experiment import Results, mean_and_deviation, read_results
 from stelmo.tasks.network import named
 from stelmo.tasks.task import Gain
 
-NOT_RUN = "not run"
 TITLE = "The paper's tables and figures, run again"
 TITLES = {"squad": "SQuAD", "snli": "SNLI", "srl": "SRL", "coref": "Coref", "ner": "NER", "sst5": "SST-5"}
 
@@ -52,29 +51,7 @@ def report(setup: Setup) -> Iterator[Block]:
         "Each cell is one command; the whole report is written by `stelmo paper`. Times are of all seeds and of all "
         "attempts to run the command, with one thread."
     )
-    yield Commands(tuple(Command(cell.name, about(setup, cell), command_line(cell)) for cell in cells.cells(setup)))
-
-
-def about(setup: Setup, cell: Cell) -> str:
-    """What was run of a cell: "seeds 0, 1, 2; 12.5 min, 11.9 min of processor time"."""
-    if not is_finished(cell, setup.to):
-        return NOT_RUN
-    parts = []
-    if (result := found(setup, cell) if cell.seeds is not None else None) is not None:
-        parts.append(f"seed{'s' if len(result.seeds) > 1 else ''} {', '.join(map(str, result.seeds))}")
-    if (time := spent(cell, setup.to)) is None:
-        parts.append("time unknown")
-    else:
-        processor = "" if time.processor is None else f", {duration(time.processor)} of processor time"
-        parts.append(f"{duration(time.seconds)}{processor}")
-    return "; ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    """90.0 → "1.5 min"."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+    yield Commands(tuple(Command(cell.name, about(cell, setup.to), command_line(cell)) for cell in cells.cells(setup)))
 
 
 # Results of a cell
@@ -131,8 +108,11 @@ def table_1(setup: Setup) -> Iterator[Block]:
     # Scores first: on a phone, what follows them has to be scrolled to.
     scores = ("task", "baseline", "+ ELMo", *GAIN, "on dev")
     rows: list[tuple[str | Link, ...]] = []
+    gains: dict[str, Gain] = {}
     for task in setup.tasks:
         pair = cells.baseline(setup, task), cells.with_elmo(setup, task)
+        if (certain := _gain(setup, task, *pair)) is not None:
+            gains[task] = certain
         before, after = (found(setup, cell) for cell in pair)
         metric = train = seeds = "–"
         if (either := after or before) is not None:
@@ -144,8 +124,10 @@ def table_1(setup: Setup) -> Iterator[Block]:
         ours, place = (_headline(setup, cell) for cell in pair), named(task).elmo(setup.size)["placement"]
         on_dev = " → ".join(_dev(setup, cell).text for cell in pair)
         details = (on_dev, published, place, metric, data, train, seeds)
-        rows.append((TITLES[task], *ours, *_over(setup, task, *pair), *details))
+        rows.append((TITLES[task], *ours, *_over(setup, *pair, certain), *details))
     yield Table((*scores, "published", "ELMo at", "metric", "data", "train", "seeds"), tuple(rows))
+    if gains:
+        yield Picture(draw_gains(setup, gains), "The gain of each task with its 95 % interval, and the published gain")
 
 
 def table_2(setup: Setup) -> Iterator[Block]:
@@ -242,7 +224,15 @@ def table_7(setup: Setup) -> Iterator[Block]:
         perplexities = (Link(text, cell.name) for text in ours)
         plain, tuned = cells.baseline(setup, task), cells.with_tuned_elmo(setup, task)
         scores = (_headline(setup, each) for each in (cells.with_elmo(setup, task), tuned))
-        rows.append((TITLES[task], *perplexities, *map(str, TABLE_7[task]), *scores, *_over(setup, task, plain, tuned)))
+        rows.append(
+            (
+                TITLES[task],
+                *perplexities,
+                *map(str, TABLE_7[task]),
+                *scores,
+                *_over(setup, plain, tuned, _gain(setup, task, plain, tuned)),
+            )
+        )
     head = ("text", "before", "after", "published before", "published after", "score before", "score after")
     yield Table((*head, *GAIN), tuple(rows))
 
@@ -293,18 +283,31 @@ def controls(setup: Setup) -> Iterator[Block]:
         chosen = cells.controls(setup, task)
         plain = next(iter(chosen.values()))
         for name, cell in chosen.items():
-            rows.append((TITLES[task], name, _headline(setup, cell), *_over(setup, task, plain, cell)))
+            rows.append(
+                (
+                    TITLES[task],
+                    name,
+                    _headline(setup, cell),
+                    *_over(setup, plain, cell, _gain(setup, task, plain, cell)),
+                )
+            )
     yield Table(("task", "vectors", "score", *GAIN), tuple(rows))
 
 
-def _over(setup: Setup, task: str, before: Cell, after: Cell) -> tuple[str, ...]:
+def _gain(setup: Setup, task: str, before: Cell, after: Cell) -> Gain | None:
+    """None if one of the cells was not run, or does not have the counts of each example."""
+    if before == after or not (is_finished(before, setup.to) and is_finished(after, setup.to)):
+        return None
+    return experiment.gain(named(task), *(cells.run_of(setup, cell.name) for cell in (before, after)))
+
+
+def _over(setup: Setup, before: Cell, after: Cell, certain: Gain | None) -> tuple[str, ...]:
     """The gain of one cell over another: the columns `GAIN`."""
     pair = found(setup, before), found(setup, after)
     if before == after or pair[0] is None or pair[1] is None:
         return ("–",) * len(GAIN)
     absolute, relative = gain(*(mean_and_deviation(result.headline)[0] for result in pair if result is not None))
-    folders = (cells.run_of(setup, cell.name) for cell in (before, after))
-    return absolute, *certainty(experiment.gain(named(task), *folders)), relative
+    return absolute, *certainty(certain), relative
 
 
 def figure_2(setup: Setup) -> Iterator[Block]:
@@ -324,6 +327,15 @@ def figure_2(setup: Setup) -> Iterator[Block]:
 
 
 # Plots
+
+
+def draw_gains(setup: Setup, gains: Mapping[str, Gain]) -> str:
+    file = "table1.svg"
+    ours = {TITLES[task]: (gain.mean, gain.low, gain.high) for task, gain in gains.items()}
+    published = {TITLES[task]: TABLE_1[task].elmo - TABLE_1[task].baseline for task in gains}
+    names = ("here, with 95 % interval", "published")
+    plots.intervals(setup.to / file, ours, published, names=names, x="points", title="Gain by ELMo")
+    return file
 
 
 def draw_sample_efficiency(

@@ -25,6 +25,7 @@ from stelmo.tasks.reading import Skipped
 
 NOTE = "report.json"  # the settings that all cells of a report share
 ENCODERS = "encoders.json"  # those that all trainings of encoders share
+NOT_RUN = "not run"
 
 
 class Spent(NamedTuple):
@@ -126,6 +127,29 @@ def spent(cell: Cell, to: Path) -> Spent | None:
         return Spent(**json.loads(_time_of(cell, to).read_text()))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def about(cell: Cell, to: Path) -> str:
+    """What was run of a cell: "seeds 0, 1, 2; 12.5 min, 11.9 min of processor time"."""
+    if not is_finished(cell, to):
+        return NOT_RUN
+    parts = []
+    if cell.seeds is not None:
+        seeds = read_results(to / "runs" / cell.name).seeds
+        parts.append(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}")
+    if (taken := spent(cell, to)) is None:
+        parts.append("time unknown")
+    else:
+        processor = "" if taken.processor is None else f", {duration(taken.processor)} of processor time"
+        parts.append(f"{duration(taken.seconds)}{processor}")
+    return "; ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """90.0 → "1.5 min"."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
 def _time_of(cell: Cell, to: Path) -> Path:

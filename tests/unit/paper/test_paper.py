@@ -109,6 +109,7 @@ def count(setup, cell, right, of):
         np.savez(folder / "counts.npz", test=np.array([(float(place < number), 1.0) for place in range(of)]))
 
 
+@pytest.mark.pictures
 def test_a_gain_says_how_sure_it_is(setup):
     pair = cells.baseline(setup, "sst5"), cells.with_elmo(setup, "sst5")
     for cell, right in zip(pair, ([80, 82], [110, 112]), strict=True):
@@ -119,6 +120,7 @@ def test_a_gain_says_how_sure_it_is(setup):
     assert found[3] == "+15.0"
     assert 5 < low < 15 < high < 25
     assert found[5] == "**< 0.001**"
+    assert "<!-- Gain by ELMo -->" in (setup.to / "table1.svg").read_text()
 
 
 def test_the_tasks_of_a_part_are_among_the_chosen_ones(setup):
@@ -389,11 +391,11 @@ def test_the_page_stands_alone(tmp_path):
 def test_every_cell_has_its_command_seeds_and_time(setup):
     cell = cells.baseline(setup, "sst5")
     finish(setup, cell, [50.0, 51.0], [50.0, 51.0])
-    assert report.about(setup, cell) == "seeds 0, 1; time unknown"
+    assert runs.about(cell, setup.to) == "seeds 0, 1; time unknown"
     (setup.to / "logs").mkdir()
     (setup.to / "logs" / f"{cell.name}.time.json").write_text('{"seconds": 90.0, "processor": 59.5, "attempts": 2}')
-    assert report.about(setup, cell) == "seeds 0, 1; 1.5 min, 60 s of processor time"
-    assert report.about(setup, cells.with_elmo(setup, "sst5")) == "not run"
+    assert runs.about(cell, setup.to) == "seeds 0, 1; 1.5 min, 60 s of processor time"
+    assert runs.about(cells.with_elmo(setup, "sst5"), setup.to) == "not run"
     text_of(setup)
     paged = (setup.to / "report.html").read_text()
     links, commands = (
@@ -404,4 +406,4 @@ def test_every_cell_has_its_command_seeds_and_time(setup):
 
 
 def test_durations_have_the_unit_that_suits_them():
-    assert [report.duration(seconds) for seconds in (0.4, 59.4, 90, 5400)] == ["0 s", "59 s", "1.5 min", "1.5 h"]
+    assert [runs.duration(seconds) for seconds in (0.4, 59.4, 90, 5400)] == ["0 s", "59 s", "1.5 min", "1.5 h"]
