@@ -8,7 +8,7 @@ import typer
 
 from stelmo.cli import screen
 from stelmo.cli.arguments import ModelName, loaded
-from stelmo.errors import DataError
+from stelmo.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from stelmo.paper.run import Outcome
@@ -35,7 +35,9 @@ def paper(
     curves: Annotated[str, typer.Option(help="Tasks of Figure 1.")] = "srl,sst5",
     size: Annotated[str, typer.Option(help="cpu, workstation or paper.")] = "cpu",
     seeds: Annotated[int, typer.Option(min=1, help="Networks (random seeds) per cell.")] = 3,
-    few_seeds: Annotated[int, typer.Option(min=1, help="The same, for squad.")] = 2,
+    seeds_of: Annotated[
+        str, typer.Option(metavar="TASK=N,…", help="The same, for single tasks, such as squad=2,ner=10.")
+    ] = "squad=2",
     ablation_seeds: Annotated[
         int, typer.Option(min=1, help="The same, at most, for Tables 2 and 3, Figure 1 and the controls.")
     ] = 2,
@@ -81,7 +83,7 @@ def paper(
         model=model,
         size=size,
         seeds=seeds,
-        few_seeds=few_seeds,
+        seeds_of=_seeds_of(seeds_of),
         tasks=_names(tasks) or default.tasks,
         ablated=_names(ablate),
         curves=_names(curves),
@@ -108,6 +110,19 @@ def paper(
 
 def _names(text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
+
+
+def _seeds_of(text: str) -> tuple[tuple[str, int], ...]:
+    """Text such as `squad=2,ner=10`, as pairs."""
+    from stelmo.tasks.network import named
+
+    found = []
+    for pair in _names(text):
+        task, _, number = pair.partition("=")
+        if not (number.isascii() and number.isdigit() and int(number) > 0):
+            raise ConfigError(f"--seeds-of: {pair!r} is not TASK=N with a whole number above 0, such as squad=2")
+        found.append((named(task).name, int(number)))
+    return tuple(found)
 
 
 class Teller:

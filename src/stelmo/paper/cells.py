@@ -34,7 +34,7 @@ class Setup(NamedTuple):
     model: str | None = None
     size: str = "cpu"
     seeds: int = 3
-    few_seeds: int = 2  # for `squad`, whose networks take longest to train
+    seeds_of: tuple[tuple[str, int], ...] = (("squad", 2),)  # of single tasks; `squad` takes longest to train
     tasks: tuple[str, ...] = tuple(TASKS)
     ablated: tuple[str, ...] = ("snli", "srl", "sst5")  # in Tables 2 and 3
     curves: tuple[str, ...] = ("srl", "sst5")  # in Figure 1
@@ -188,7 +188,7 @@ def _task(
     chosen = {**options, **({} if fraction == 1.0 else {"--fraction": f"{fraction:g}"})}
     named_by = [f"{key.lstrip('-')}-{value}" for key, value in chosen.items()]
     name = "-".join([task, *named_by, *([variant.name] if variant else [])])
-    seeds = setup.few_seeds if task == "squad" else setup.seeds
+    seeds = dict(setup.seeds_of).get(task, setup.seeds)
     if most is not None or fraction < 1.0:
         seeds = min(seeds, most or setup.ablation_seeds)
     own_layers = variant is not None and variant.own_layers

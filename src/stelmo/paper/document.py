@@ -30,6 +30,7 @@ class Link(NamedTuple):
 class Table(NamedTuple):
     head: tuple[str, ...]
     rows: tuple[tuple[str | Link, ...], ...]
+    texts: tuple[int, ...] = (0,)  # columns that are aligned left, and wrapped after the first
 
 
 class Picture(NamedTuple):
@@ -63,8 +64,8 @@ def _markdown(block: Block) -> str:
             return f"{'#' * level} {text}"
         case Text(text):
             return text
-        case Table(head, rows):
-            lines = [head, ("---", *["---:"] * (len(head) - 1)), *rows]
+        case Table(head, rows, columns):
+            lines = [head, ["---" if column in columns else "---:" for column in range(len(head))], *rows]
             texts = [[cell.text if isinstance(cell, Link) else cell for cell in line] for line in lines]
             return "\n".join(f"| {' | '.join(text.replace('|', chr(92) + '|') for text in line)} |" for line in texts)
         case Picture(file, about):
@@ -87,8 +88,8 @@ nav a { margin-right: 1rem; white-space: nowrap; } .scroll { overflow-x: auto; m
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .75rem; text-align: right; }
 th { vertical-align: bottom; } td { white-space: nowrap; } thead { border-bottom: 2px solid var(--line); }
-th:first-child, td:first-child { text-align: left; position: sticky; left: 0; padding-left: 0; }
-th:first-child, td:first-child { background: var(--paper); }
+.text { text-align: left; } .text:not(:first-child) { white-space: normal; min-width: 14rem; }
+th:first-child, td:first-child { position: sticky; left: 0; padding-left: 0; background: var(--paper); }
 tr + tr td { border-top: 1px solid var(--faint); } td a { text-decoration-style: dotted; }
 img { max-width: 100%; height: auto; background: #fff; border-radius: 4px; } code, pre { font-size: .875em; }
 pre { background: var(--box); padding: .75rem; white-space: pre-wrap; overflow-wrap: anywhere; margin: .25rem 0 1rem; }
@@ -116,9 +117,9 @@ def _html(block: Block, folder: Path) -> str:
             return f'<h{level} id="{_anchor(text)}">{html.escape(text)}</h{level}>'
         case Text(text):
             return f"<p>{_inline(text)}</p>"
-        case Table(head, rows):
-            lines = "\n".join(_row("td", row) for row in rows)
-            table = f"<table>\n<thead>{_row('th', head)}</thead>\n<tbody>\n{lines}\n</tbody>\n</table>"
+        case Table(head, rows, columns):
+            lines = "\n".join(_row("td", row, columns) for row in rows)
+            table = f"<table>\n<thead>{_row('th', head, columns)}</thead>\n<tbody>\n{lines}\n</tbody>\n</table>"
             return f'<div class="scroll" tabindex="0">\n{table}\n</div>'  # the keyboard can scroll it, too
         case Picture(file, about):
             kind = {".svg": "svg+xml", ".png": "png"}[Path(file).suffix]
@@ -133,14 +134,16 @@ def _html(block: Block, folder: Path) -> str:
             return "\n".join(parts)
 
 
-def _row(tag: str, cells: Sequence[str | Link]) -> str:
-    contents = (
-        f'<a href="#{_anchor("run " + cell.command)}">{html.escape(cell.text)}</a>'
-        if isinstance(cell, Link)
-        else _inline(cell)
-        for cell in cells
-    )
-    return f"<tr>{''.join(f'<{tag}>{content}</{tag}>' for content in contents)}</tr>"
+def _row(tag: str, cells: Sequence[str | Link], texts: Sequence[int]) -> str:
+    parts = []
+    for column, cell in enumerate(cells):
+        kind = ' class="text"' if column in texts else ""
+        if isinstance(cell, Link):
+            content = f'<a href="#{_anchor("run " + cell.command)}">{html.escape(cell.text)}</a>'
+        else:
+            content = _inline(cell)
+        parts.append(f"<{tag}{kind}>{content}</{tag}>")
+    return f"<tr>{''.join(parts)}</tr>"
 
 
 def _inline(text: str) -> str:

@@ -69,6 +69,11 @@ def formatted(scores: Sequence[float]) -> str:
     return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
 
 
+def _mean(setup: Setup, cell: Cell) -> float:
+    """Of a finished cell, over its seeds."""
+    return mean_and_deviation(read_results(cells.run_of(setup, cell.name)).headline)[0]
+
+
 def _headline(setup: Setup, cell: Cell) -> Link:
     result = found(setup, cell)
     return Link(NOT_RUN if result is None else formatted(result.headline), cell.name)
@@ -81,8 +86,12 @@ def _dev(setup: Setup, cell: Cell) -> Link:
 
 def gain(baseline: float, elmo: float) -> tuple[str, str]:
     """Absolute, and relative to the baseline's error: ("+3.3", "+6.8 %")."""
-    absolute = elmo - baseline
-    return f"{absolute:+.1f}", f"{100 * absolute / (100 - baseline):+.1f} %"
+    return f"{elmo - baseline:+.1f}", f"{error_removed(baseline, elmo):+.1f} %"
+
+
+def error_removed(baseline: float, elmo: float) -> float:
+    """The share of the baseline's error that ELMo removes, in per cent."""
+    return 100 * (elmo - baseline) / (100 - baseline)
 
 
 def certainty(found: Gain | None) -> tuple[str, str]:
@@ -119,7 +128,7 @@ def table_1(setup: Setup) -> Iterator[Block]:
             counts = dict.fromkeys(str(len(one.seeds)) for one in (before, after) if one is not None)
             metric, train, seeds = either.metric, f"{either.examples['train']:,}", " / ".join(counts)
         paper = TABLE_1[task]
-        published = f"{paper.baseline:g} → {paper.elmo:g} ({' / '.join(gain(*paper))})"
+        published = f"{paper.baseline} → {paper.elmo} ({' / '.join(gain(*paper))})"
         data = str(cells.folder_of(setup.data, task).relative_to(setup.data))
         ours, place = (_headline(setup, cell) for cell in pair), named(task).elmo(setup.size)["placement"]
         on_dev = " → ".join(_dev(setup, cell).text for cell in pair)
@@ -127,7 +136,25 @@ def table_1(setup: Setup) -> Iterator[Block]:
         rows.append((TITLES[task], *ours, *_over(setup, *pair, certain), *details))
     yield Table((*scores, "published", "ELMo at", "metric", "data", "train", "seeds"), tuple(rows))
     if gains:
+        yield Text(_in_short(setup, gains))
         yield Picture(draw_gains(setup, gains), "The gain of each task with its 95 % interval, and the published gain")
+
+
+def _in_short(setup: Setup, gains: Mapping[str, Gain]) -> str:
+    """How many gains of Table 1 are sure, and how many are as large as the paper's; which ones."""
+    pairs = {task: (cells.baseline(setup, task), cells.with_elmo(setup, task)) for task in gains}
+    scores = {task: [_mean(setup, cell) for cell in pair] for task, pair in pairs.items()}
+    counted = {
+        "Sure gains (p < 0.05)": [task for task, certain in gains.items() if certain.is_sure],
+        "Share of errors removed at least as large as the paper's": [
+            task for task, pair in scores.items() if error_removed(*pair) >= error_removed(*TABLE_1[task])
+        ],
+    }
+    lines = []
+    for what, tasks in counted.items():
+        names = ", ".join(TITLES[task] for task in tasks)
+        lines.append(f"{what}: {len(tasks)} of {len(gains)}{f' ({names})' if names else ''}.")
+    return " ".join(lines)
 
 
 def table_2(setup: Setup) -> Iterator[Block]:
@@ -171,7 +198,7 @@ def table_4(setup: Setup) -> Iterator[Block]:
         tokens[use["position"]] = f"**{tokens[use['position']]}**"
         rows.append((entry["word"], " ".join(tokens)))
     yield Text(f"“{cells.PLAY}”")
-    yield Table(("without context", "in context"), tuple(rows))
+    yield Table(("without context", "in context"), tuple(rows), texts=(0, 1))
 
 
 def table_5(setup: Setup) -> Iterator[Block]:
@@ -203,7 +230,7 @@ def _probe(setup: Setup, part: str, paper: dict[str, float]) -> Iterator[Block]:
         )
         for row in rows
     ]
-    yield Table(("ours", "vectors", *names), tuple(ours))
+    yield Table(("ours", "vectors", *names), tuple(ours), texts=(0, 1))
     yield Table(("published", "figure"), tuple((name, f"{value:.1f}") for name, value in paper.items()))
 
 
@@ -291,7 +318,7 @@ def controls(setup: Setup) -> Iterator[Block]:
                     *_over(setup, plain, cell, _gain(setup, task, plain, cell)),
                 )
             )
-    yield Table(("task", "vectors", "score", *GAIN), tuple(rows))
+    yield Table(("task", "vectors", "score", *GAIN), tuple(rows), texts=(0, 1))
 
 
 def _gain(setup: Setup, task: str, before: Cell, after: Cell) -> Gain | None:
@@ -303,10 +330,9 @@ def _gain(setup: Setup, task: str, before: Cell, after: Cell) -> Gain | None:
 
 def _over(setup: Setup, before: Cell, after: Cell, certain: Gain | None) -> tuple[str, ...]:
     """The gain of one cell over another: the columns `GAIN`."""
-    pair = found(setup, before), found(setup, after)
-    if before == after or pair[0] is None or pair[1] is None:
+    if before == after or not (is_finished(before, setup.to) and is_finished(after, setup.to)):
         return ("–",) * len(GAIN)
-    absolute, relative = gain(*(mean_and_deviation(result.headline)[0] for result in pair if result is not None))
+    absolute, relative = gain(_mean(setup, before), _mean(setup, after))
     return absolute, *certainty(certain), relative
 
 

@@ -49,6 +49,20 @@ def test_a_file_in_the_report_s_place_is_refused(options, tmp_path, monkeypatch,
     assert (tmp_path / "report").read_text() == "mine"
 
 
+@pytest.mark.parametrize("wrong", ["sst5", "sst5=", "sst5=0", "sst5=two", "poetry=2", "=2"])
+def test_seeds_of_a_task_are_a_number_above_0(wrong, options, tmp_path, monkeypatch, capsys):
+    refused = run(monkeypatch, capsys, *options, "--only-report", "--seeds-of", wrong)
+    assert refused.code == 2
+    assert wrong.partition("=")[0] in refused.err
+    assert refused.err.count("\n") == 1
+    assert not (tmp_path / "report").exists()
+
+
+def test_seeds_of_single_tasks_replace_those_of_all(options, tmp_path, monkeypatch, capsys):
+    assert run(monkeypatch, capsys, *options, "--only-report", "--seeds-of", "squad=2,sst5=7").code == 0
+    assert "--seeds 7" in (tmp_path / "report" / "report.md").read_text()
+
+
 def test_data_that_are_not_there_are_refused(options, tmp_path, monkeypatch, capsys):
     refused = run(monkeypatch, capsys, *options, "--data", tmp_path / "nowhere")
     assert refused.code == 2

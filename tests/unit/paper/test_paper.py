@@ -120,7 +120,22 @@ def test_a_gain_says_how_sure_it_is(setup):
     assert found[3] == "+15.0"
     assert 5 < low < 15 < high < 25
     assert found[5] == "**< 0.001**"
+    # (55.5 − 40.5) / (100 − 40.5) = 25 %, the paper's is 6.8 %
+    text = (setup.to / "report.md").read_text()
+    assert "Sure gains (p < 0.05): 1 of 1 (SST-5)." in text
+    assert "at least as large as the paper's: 1 of 1 (SST-5)." in text
     assert "<!-- Gain by ELMo -->" in (setup.to / "table1.svg").read_text()
+
+
+@pytest.mark.pictures
+def test_a_small_gain_is_neither_sure_nor_as_large_as_the_paper_s(setup):
+    pair = cells.baseline(setup, "sst5"), cells.with_elmo(setup, "sst5")
+    for cell, right in zip(pair, ([80, 82], [81, 82]), strict=True):
+        finish(setup, cell, [50.0, 50.0], [number / 2 for number in right])
+        count(setup, cell, right, 200)
+    text = text_of(setup)
+    assert "Sure gains (p < 0.05): 0 of 1." in text
+    assert "at least as large as the paper's: 0 of 1." in text
 
 
 def test_the_tasks_of_a_part_are_among_the_chosen_ones(setup):
@@ -159,6 +174,8 @@ def test_table_7_scores_the_task_with_the_tuned_bilm(setup):
 
 def test_ablations_have_at_most_their_number_of_seeds(setup):
     assert cells.with_elmo(setup, "sst5").seeds == 3
+    assert cells.with_elmo(setup._replace(seeds_of=(("sst5", 10),)), "sst5").seeds == 10
+    assert cells.with_elmo(setup._replace(seeds_of=(("sst5", 10),)), "ner").seeds == 3
     assert {cell.seeds for cell in cells.table_2(setup, "sst5")} == {2}
     assert {cell.seeds for cell in cells.figure_1(setup, "sst5")[0.01]} == {2}
     found = {cell.name: cell.seeds for cell in cells.cells(setup)}
@@ -373,9 +390,17 @@ def test_markdown_and_html_say_the_same(tmp_path):
         "Words &amp; <code>code&lt;</code>, <strong>very strong</strong> ones, 2 ** 3 ** 4, <strong>&lt; 1</strong>."
         in paged
     )
-    assert '<td>x|y</td><td><a href="#run-cell-1">1</a></td>' in paged
+    assert '<td class="text">x|y</td><td><a href="#run-cell-1">1</a></td>' in paged
     assert '<div class="command" id="run-cell-1">' in paged
     assert "<pre>stelmo info &#x27;&lt;a&gt;&#x27;</pre>" in paged
+
+
+def test_columns_of_text_are_aligned_left(tmp_path):
+    table = Table(("word", "sentence", "score"), (("play", "a play .", "1.0"),), texts=(0, 1))
+    assert "| --- | --- | ---: |" in document.markdown([table])
+    assert '<td class="text">play</td><td class="text">a play .</td><td>1.0</td>' in document.page(
+        [table], "T", tmp_path
+    )
 
 
 def test_the_page_stands_alone(tmp_path):
