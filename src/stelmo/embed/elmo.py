@@ -5,7 +5,6 @@ Knows no file format. B sentences, T tokens of the longest, K outputs, L layers,
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -175,8 +174,12 @@ class Elmo(nn.Module):
                 layers_TBLD = torch.nn.utils.rnn.pad_sequence([part_LTD.transpose(0, 1) for part_LTD in parts])
                 return layers_TBLD.permute(2, 1, 0, 3), torch.tensor([len(tokens) + 2 for tokens in found])
             batch = plain.batch_of_tokens(found, self.engine.word_ids)
-        with nullcontext() if learns else torch.no_grad():
-            layers_LBTD, _ = plain.layers(self.bilm, batch, start.expand(len(batch.lengths_B)))
+        start = start.expand(len(batch.lengths_B))
+        if learns:
+            layers_LBTD = plain.trained_layers(self.bilm, batch, start)
+        else:
+            with torch.no_grad():
+                layers_LBTD, _ = plain.layers(self.bilm, batch, start)
         return layers_LBTD, batch.lengths_B.to(layers_LBTD.device)
 
     def _mixed(self, mix: ScalarMix, layers_LBTD: Tensor, lengths_B: Tensor, mask_BT: Tensor) -> Tensor:

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from stelmo.engine.planning import HALF
 from stelmo.errors import ModelError
-from stelmo.model.bilm import BiLM, State
+from stelmo.model.bilm import BiLM, Lstm, State
 from stelmo.model.encoder import CharCnn
-from stelmo.ops import reference
+from stelmo.ops import reference, trainable
 from stelmo.text import chars
 from stelmo.text.ids import WordIds
 
@@ -68,9 +68,24 @@ def token_vectors(bilm: BiLM, ids_U: Tensor, char_cnn: CharCnn = reference.char_
 
 def layers(bilm: BiLM, batch: Batch, start: State) -> tuple[Tensor, State]:
     """A batch → (L+1, B, T, 2P), markers included, and the state at each sentence's end."""
-    x_UP = token_vectors(bilm, batch.ids_U)
-    x_BTP = x_UP[batch.index_BT.to(x_UP.device)]
-    layers_LBTD, end = bilm(x_BTP, batch.lengths_B.to(x_UP.device), start)
+    return _layers(bilm, batch, start, reference.char_cnn, reference.lstm)
+
+
+def trained_layers(bilm: BiLM, batch: Batch, start: State) -> Tensor:
+    """The same layers for training the biLM: on a CPU with hand-written gradients, which states do not carry.
+
+    Half precision, also that of autocast, and other devices have those of autograd.
+    """
+    table = bilm.encoder.table
+    by_hand = table.device.type == "cpu" and table.dtype.itemsize > 2 and not torch.is_autocast_enabled("cpu")
+    functions = (trainable.char_cnn, trainable.padded_lstm) if by_hand else (reference.char_cnn, reference.lstm)
+    return _layers(bilm, batch, start, *functions)[0]
+
+
+def _layers(bilm: BiLM, batch: Batch, start: State, char_cnn: CharCnn, lstm: Lstm) -> tuple[Tensor, State]:
+    x_UP = token_vectors(bilm, batch.ids_U, char_cnn)
+    x_BTP = torch.nn.functional.embedding(batch.index_BT.to(x_UP.device), x_UP)
+    layers_LBTD, end = bilm(x_BTP, batch.lengths_B.to(x_UP.device), start, lstm)
     return layers_LBTD, end
 
 

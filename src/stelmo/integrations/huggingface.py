@@ -154,8 +154,11 @@ class StelmoModel(PreTrainedModel):
         table, row = self.bilm.encoder.table, self._start_row()
         learns = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.bilm.parameters())
         if learns or table.device.type != "cpu" or table.dtype not in FAST:
-            batch = plain.batch_of_ids(ids_BTC.to(table.device))
-            layers_LBTD, _ = plain.layers(self.bilm, batch, row.expand(len(ids_BTC)))
+            batch, start = plain.batch_of_ids(ids_BTC.to(table.device)), row.expand(len(ids_BTC))
+            if learns:
+                layers_LBTD = plain.trained_layers(self.bilm, batch, start)
+            else:
+                layers_LBTD, _ = plain.layers(self.bilm, batch, start)
             inside_BT1 = (ids_BTC > 0).any(-1, keepdim=True).to(table.device)
             return torch.where(inside_BT1, layers_LBTD[:, :, 1:-1], 0.0)
         if self._engine is None or self._engine.bilm is not self.bilm:

@@ -18,6 +18,9 @@ from stelmo.ops import reference as ops
 from stelmo.ops.runs import Runs
 
 X = TypeVar("X")
+# What computes a layer of one direction, with equal values: `reference.lstm`, or `trainable.padded_lstm`, which has
+# hand-written gradients.
+Lstm = Callable[[Tensor, Tensor, ops.LstmWeights, ops.Clips, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 class State(NamedTuple):
@@ -91,8 +94,10 @@ class ProjectedLstm(nn.Module):
     def weights(self) -> ops.LstmWeights:
         return ops.LstmWeights(self.kernel, self.bias, self.projection)
 
-    def forward(self, x_BTP: Tensor, lengths_B: Tensor, h_BP: Tensor, c_BH: Tensor) -> tuple[Tensor, ...]:
-        return ops.lstm(x_BTP, lengths_B, self.weights, self.clips, h_BP, c_BH)
+    def forward(
+        self, x_BTP: Tensor, lengths_B: Tensor, h_BP: Tensor, c_BH: Tensor, lstm: Lstm = ops.lstm
+    ) -> tuple[Tensor, ...]:
+        return lstm(x_BTP, lengths_B, self.weights, self.clips, h_BP, c_BH)
 
 
 def context_of(config: EncoderConfig) -> Transformer | GatedCnn | None:
@@ -153,7 +158,7 @@ class BiLM(nn.Module):
         """The state of a fresh start; that of an encoder without one has no layers."""
         return State.zeros(self.config.encoder, rows, self.encoder.table.device, self.encoder.table.dtype)
 
-    def forward(self, x_BTP: Tensor, lengths_B: Tensor, state: State) -> tuple[Tensor, State]:
+    def forward(self, x_BTP: Tensor, lengths_B: Tensor, state: State, lstm: Lstm = ops.lstm) -> tuple[Tensor, State]:
         """Token layer, lengths and start state (a row each) → layers (L+1, B, T, 2P) and the state at each row's end.
 
         Layer 0 is the token layer twice; positions past a row's length are zero in every layer.
@@ -162,9 +167,9 @@ class BiLM(nn.Module):
         x_BTP = torch.where(inside_BT1, x_BTP, 0.0)
         if self.context is not None:
             return self._without_padding(self.context, x_BTP, inside_BT1[..., 0]), state
-        forward = self._run(self.lstm_forward, x_BTP, lengths_B, State(state.h[0], state.c[0]))
+        forward = self._run(self.lstm_forward, x_BTP, lengths_B, State(state.h[0], state.c[0]), lstm)
         reversed_BTP = ops.reverse(x_BTP, lengths_B)
-        backward = self._run(self.lstm_backward, reversed_BTP, lengths_B, State(state.h[1], state.c[1]))
+        backward = self._run(self.lstm_backward, reversed_BTP, lengths_B, State(state.h[1], state.c[1]), lstm)
         layers = [torch.cat([x_BTP, x_BTP], -1)]
         for forward_BTP, backward_BTP in zip(forward[0], backward[0], strict=True):
             layers.append(torch.cat([forward_BTP, ops.reverse(backward_BTP, lengths_B)], -1))
@@ -183,11 +188,13 @@ class BiLM(nn.Module):
         layers_LBTD[:, inside_BT] = layers_LND
         return layers_LBTD
 
-    def _run(self, cells: nn.ModuleList, x_BTP: Tensor, lengths_B: Tensor, start: State) -> tuple[list[Tensor], State]:
+    def _run(
+        self, cells: nn.ModuleList, x_BTP: Tensor, lengths_B: Tensor, start: State, lstm: Lstm
+    ) -> tuple[list[Tensor], State]:
         """One direction, in reading order → the output of every layer, and the end state (L, B, ·)."""
         outputs, ends = [], []
         for depth, cell in enumerate(cells):
-            y_BTP, *end = cell(x_BTP, lengths_B, start.h[depth], start.c[depth])
+            y_BTP, *end = cell(x_BTP, lengths_B, start.h[depth], start.c[depth], lstm)
             x_BTP = with_residual(depth, y_BTP, x_BTP, self.config.lstm.skip)
             outputs.append(x_BTP)
             ends.append(end)

@@ -1,7 +1,7 @@
 """The functions of `reference`, arranged for training: equal values and gradients. Knows no modules.
 
-Windows of text are full and time comes first. T steps, B rows, N = T · B, D input width, P projection, H cells; words
-and characters have the letters of `windows`.
+Time comes first inside, and every row has T steps: padding is computed like text. B rows, N = T · B, D input width,
+P projection, H cells; words and characters have the letters of `windows`.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,8 +38,17 @@ def lstm(
     x_TBD: Tensor, weights: LstmWeights, clips: Clips, h_BP: Tensor, c_BH: Tensor, buffers: Buffers | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One layer over a window → outputs (T, B, P) and the end state, which carries no gradient."""
-    run: Callable[..., tuple[Tensor, Tensor, Tensor]] = _Lstm.apply
-    return run(x_TBD.contiguous(), *weights, clips, h_BP, c_BH, buffers or Buffers())
+    return _lstm(x_TBD.contiguous(), *weights, clips, h_BP, c_BH, buffers or Buffers(), None)
+
+
+def padded_lstm(
+    x_BTD: Tensor, lengths_B: Tensor, weights: LstmWeights, clips: Clips, h_BP: Tensor, c_BH: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As `reference.lstm`, for sentences of different lengths; but neither start nor end state carries a gradient."""
+    x_TBD = x_BTD.transpose(0, 1).contiguous()
+    y_TBP, end_h_BP, end_c_BH = _lstm(x_TBD, *weights, clips, h_BP, c_BH, Buffers(), lengths_B)
+    inside_TB = torch.arange(len(x_TBD), device=lengths_B.device)[:, None] < lengths_B
+    return torch.where(inside_TB[..., None], y_TBP, 0.0).transpose(0, 1), end_h_BP, end_c_BH
 
 
 class _Tape(NamedTuple):
@@ -73,6 +82,7 @@ class _Lstm(torch.autograd.Function):
         h_BP: Tensor,
         c_BH: Tensor,
         buffers: Buffers,
+        lengths_B: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         inputs = x_TBD.shape[2]
         tape = _tape(x_TBD, h_BP, c_BH, buffers)
@@ -90,7 +100,12 @@ class _Lstm(torch.autograd.Function):
                 tape.h[t + 1].clamp_(-clips.projection, clips.projection)
         ctx.save_for_backward(x_TBD, kernel, projection_HP, *tape)
         ctx.clips = clips
-        ends = tape.h[-1].clone(), tape.c[-1].clone()
+        ctx.again = lengths_B is not None
+        if lengths_B is None:
+            ends = tape.h[-1].clone(), tape.c[-1].clone()
+        else:
+            rows_B = torch.arange(len(lengths_B), device=lengths_B.device)
+            ends = tape.h[lengths_B, rows_B], tape.c[lengths_B, rows_B]
         ctx.mark_non_differentiable(*ends)
         return tape.h[1:], *ends
 
@@ -99,12 +114,16 @@ class _Lstm(torch.autograd.Function):
     def backward(ctx: Any, dy_TBP: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         x_TBD, kernel, projection_HP, *taped = ctx.saved_tensors
         tape, inputs = _Tape(*taped), x_TBD.shape[2]
+        if ctx.again:  # a caller may keep the graph for a second backward pass
+            tape = tape._replace(gates_TB4H=tape.gates_TB4H.clone())
         dh_TBP = dy_TBP.clone(memory_format=torch.contiguous_format)
         backward = _Backward(tape, ctx.clips, projection_HP)
+        # As a view, it makes the products of a few rows up to five times as slow (MKL with AVX-512).
+        state_4HP = kernel[inputs:].t().contiguous()
         for t in reversed(range(len(x_TBD))):
             backward.step(t, dh_TBP[t])
             if t:
-                dh_TBP[t - 1].addmm_(tape.gates_TB4H[t], kernel[inputs:].t())
+                dh_TBP[t - 1].addmm_(tape.gates_TB4H[t], state_4HP)
         # Each weight's gradient is one large product over all steps.
         gates_N4H = tape.gates_TB4H.flatten(0, 1)
         read_ND = torch.cat([x_TBD, tape.h[:-1]], 2).flatten(0, 1)
@@ -112,7 +131,10 @@ class _Lstm(torch.autograd.Function):
         if projection_HP is not None:
             dprojection_HP = tape.m_TBH.flatten(0, 1).t() @ dh_TBP.flatten(0, 1)
         dx_TBD = (gates_N4H @ kernel[:inputs].t()).view_as(x_TBD)
-        return dx_TBD, read_ND.t() @ gates_N4H, gates_N4H.sum(0), dprojection_HP, None, None, None, None
+        return dx_TBD, read_ND.t() @ gates_N4H, gates_N4H.sum(0), dprojection_HP, *[None] * 5
+
+
+_lstm: Callable[..., tuple[Tensor, Tensor, Tensor]] = _Lstm.apply
 
 
 def _cells(tape: _Tape, t: int, limit: float | None) -> None:

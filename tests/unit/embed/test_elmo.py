@@ -207,6 +207,15 @@ def test_a_trainable_bilm_has_the_gradient_of_finite_differences():
         assert parameter.grad.view(-1)[position].item() == pytest.approx(slope, rel=1e-4), name
 
 
+def test_two_calls_before_one_backward_pass_have_the_gradients_of_each():
+    elmo = learned(elmo_of(trainable=True))
+    parts = [(elmo(sentences)[0] ** 2).sum() for sentences in (SENTENCES, SENTENCES[:1])]
+    each = [torch.autograd.grad(part, list(elmo.bilm.parameters())) for part in parts]
+    (elmo(SENTENCES)[0] ** 2).sum().add((elmo(SENTENCES[:1])[0] ** 2).sum()).backward()
+    for parameter, *gradients in zip(elmo.bilm.parameters(), *each, strict=True):
+        torch.testing.assert_close(parameter.grad, sum(gradients))
+
+
 def test_a_step_of_training_changes_the_vectors_and_not_the_start_state():
     elmo = elmo_of(trainable=True)
     before, _ = elmo(SENTENCES)

@@ -59,6 +59,29 @@ def test_an_lstm_and_its_gradients_are_the_reference_s(inputs, projection, cells
         assert_close(found, right, TOLERANCE[dtype])
 
 
+LENGTHS = {"different": [3, 6, 1, 4, 2], "equal": [6] * 5, "with padding alone at the end": [2, 1, 2, 1, 1]}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("clips", CLIPS.values(), ids=CLIPS)
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize(("inputs", "projection", "cells"), [(4, 4, 9), (4, 4, 4)])
+def test_an_lstm_over_sentences_and_its_gradients_are_the_reference_s(inputs, projection, cells, lengths, clips, dtype):
+    torch.manual_seed(0)
+    arguments = random(ROWS, STEPS, inputs, dtype=dtype), layer(inputs, projection, cells, dtype), clips
+    start = random(ROWS, projection, dtype=dtype), random(ROWS, cells, dtype=dtype)
+
+    def over_sentences(lstm):
+        return lambda x_BTD, *others: lstm(x_BTD, torch.tensor(lengths), *others)
+
+    expected = compared(over_sentences(reference.lstm), *arguments, start)
+    found = compared(over_sentences(trainable.padded_lstm), *arguments, start)
+    for one, right in zip(found, expected, strict=True):
+        assert_close(one, right, TOLERANCE[dtype])
+    past_end = torch.arange(STEPS) >= torch.tensor(lengths)[:, None]
+    assert not found[0][past_end].any()
+
+
 def test_the_clips_of_the_test_bite():
     torch.manual_seed(0)
     x_TBD, weights = random(STEPS, ROWS, 4), layer(4, 4, 9, torch.float64)
