@@ -88,7 +88,7 @@ nav a { margin-right: 1rem; white-space: nowrap; } .scroll { overflow-x: auto; m
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .75rem; text-align: right; }
 th { vertical-align: bottom; } td { white-space: nowrap; } thead { border-bottom: 2px solid var(--line); }
-.text { text-align: left; } .text:not(:first-child) { white-space: normal; min-width: 14rem; }
+.text { text-align: left; } .text:not(:first-child) { white-space: normal; min-width: 8rem; }
 th:first-child, td:first-child { position: sticky; left: 0; padding-left: 0; background: var(--paper); }
 tr + tr td { border-top: 1px solid var(--faint); } td a { text-decoration-style: dotted; }
 img { max-width: 100%; height: auto; background: #fff; border-radius: 4px; } code, pre { font-size: .875em; }

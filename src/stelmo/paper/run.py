@@ -19,7 +19,7 @@ from stelmo.paper.cells import Cell, Setup, folder_of, vectors_of
 from stelmo.progress import stop_asked
 from stelmo.store import atomic, runs
 from stelmo.tasks import reading
-from stelmo.tasks.experiment import is_trained, read_results, sentences
+from stelmo.tasks.experiment import is_trained, read_results, sentences, training_time
 from stelmo.tasks.network import named
 from stelmo.tasks.reading import Skipped
 
@@ -133,15 +133,18 @@ def about(cell: Cell, to: Path) -> str:
     """What was run of a cell: "seeds 0, 1, 2; 12.5 min, 11.9 min of processor time"."""
     if not is_finished(cell, to):
         return NOT_RUN
-    parts = []
+    parts, training = [], None
     if cell.seeds is not None:
-        seeds = read_results(to / "runs" / cell.name).seeds
+        folder = to / "runs" / cell.name
+        seeds, training = read_results(folder).seeds, training_time(folder)
         parts.append(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}")
-    if (taken := spent(cell, to)) is None:
-        parts.append("time unknown")
-    else:
+    if (taken := spent(cell, to)) is not None:
         processor = "" if taken.processor is None else f", {duration(taken.processor)} of processor time"
         parts.append(f"{duration(taken.seconds)}{processor}")
+    elif training is not None:
+        parts.append(f"{duration(training)} of training")
+    else:
+        parts.append("time unknown")
     return "; ".join(parts)
 
 

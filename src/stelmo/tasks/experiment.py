@@ -331,6 +331,15 @@ def read_results(folder: Path) -> Results:
         raise DataError(f"{folder / RESULTS}: cannot be read ({problem}); let `stelmo task` finish") from None
 
 
+def training_time(folder: Path) -> float | None:
+    """The seconds that training took, all seeds together; None if a seed's result is missing or has no time."""
+    try:
+        results = [json.loads((folder / f"seed-{seed}" / RESULT).read_bytes()) for seed in read_results(folder).seeds]
+        return math.fsum(result["seconds"] for result in results)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 # Using a trained task
 
 

@@ -417,6 +417,11 @@ def test_every_cell_has_its_command_seeds_and_time(setup):
     cell = cells.baseline(setup, "sst5")
     finish(setup, cell, [50.0, 51.0], [50.0, 51.0])
     assert runs.about(cell, setup.to) == "seeds 0, 1; time unknown"
+    for seed, seconds in enumerate((70.5, 49.5)):
+        result = setup.to / "runs" / cell.name / f"seed-{seed}" / "result.json"
+        result.parent.mkdir(exist_ok=True)
+        result.write_text(json.dumps({"seconds": seconds}))
+    assert runs.about(cell, setup.to) == "seeds 0, 1; 2.0 min of training"
     (setup.to / "logs").mkdir()
     (setup.to / "logs" / f"{cell.name}.time.json").write_text('{"seconds": 90.0, "processor": 59.5, "attempts": 2}')
     assert runs.about(cell, setup.to) == "seeds 0, 1; 1.5 min, 60 s of processor time"
