@@ -97,6 +97,8 @@ def paper(
         settings=tuple(set_ or ()),
     )
     wanted = cells.cells(setup)
+    if not only_report:
+        cells.check_files(setup)
     run.begin(setup, loaded(model).saved().fingerprint())
     if not only_report:
         for task in {cell.chain.removeprefix("tuning-") for cell in wanted if cell.chain.startswith("tuning-")}:

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from stelmo.errors import ConfigError, DataError
 from stelmo.store.folder import ENGLISH
 from stelmo.tasks import reading
-from stelmo.tasks.inputs import RANDOM
+from stelmo.tasks.inputs import NONE, RANDOM
 from stelmo.tasks.network import TASKS, named
+from stelmo.train.warm_start import TRAINED
 
 PAPER = ("table1", "table2", "table3", "table4", "table5", "table6", "table7", "figure1", "figure2")
 PARTS = (*PAPER, "controls", "encoders")
@@ -71,7 +72,20 @@ def cells(setup: Setup) -> list[Cell]:
     for part in setup.parts:
         for cell in _of_part(setup, part):
             found.setdefault(cell.name, cell)
+    if not found:
+        raise ConfigError(
+            f"--tasks {','.join(setup.tasks)}: --parts {','.join(setup.parts)} has nothing to run for them; --ablate "
+            "chooses the tasks of Tables 2 and 3, --curves those of Figure 1"
+        )
     return list(found.values())
+
+
+def check_files(setup: Setup) -> None:
+    """Refuse files that do not exist before anything runs; a report on finished cells does not need them."""
+    if setup.vectors not in (None, RANDOM, NONE, TRAINED) and not Path(str(setup.vectors)).exists():
+        raise DataError(f"--vectors {setup.vectors}: no such file or folder; expected static word vectors")
+    if setup.transformer is not None and not (Path(setup.transformer) / "config.json").is_file():
+        raise DataError(f"--transformer {setup.transformer}: no config.json; expected the folder of a Transformer")
 
 
 def _of_part(setup: Setup, part: str) -> Iterator[Cell]:
@@ -204,7 +218,7 @@ def _task(
     words = [word for pair in command.items() for word in pair]
     words += () if own_layers else _model(setup)
     words += variant.words if variant else ()
-    recipe = dict(named(task).model.RECIPES[setup.size])
+    recipe = named(task).recipe(setup.size)
     if fraction < 1.0 and recipe.get("decay") == "linear":
         shorter = _steps_for_share(recipe["steps"], recipe["evaluate_every"], fraction)
         words += [word for setting, value in shorter.items() for word in ("--set", f"{setting}={value}")]

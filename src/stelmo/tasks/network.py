@@ -113,7 +113,7 @@ def configure(
         raise ConfigError(f"--set size={changed_size}: expected one setting of the size, such as size.hidden=50")
     if not isinstance(changed_elmo, dict):
         raise ConfigError(f"--set elmo={changed_elmo}: expected one of ELMo's settings, such as elmo.layer_norm=true")
-    recipe = {**task.model.RECIPES[preset]}
+    recipe = task.recipe(preset)
     if "epochs" in changes:
         if "steps" in changes:
             raise ConfigError("--set epochs and --set steps both limit the training; set one of them")

@@ -127,6 +127,11 @@ class Task(Generic[E, P]):
         choose("--size", preset, tuple(self.model.SIZES))
         return self.model.SIZES[preset]
 
+    def recipe(self, preset: str) -> dict[str, Any]:
+        """Training settings of a size that differ from the defaults."""
+        choose("--size", preset, tuple(self.model.RECIPES))
+        return {**self.model.RECIPES[preset]}
+
     def elmo(self, preset: str) -> dict[str, Any]:
         """How ELMo is used at a size unless the user says otherwise."""
         return {**self.model.ELMO, **self.model.ELMO_CHANGES.get(preset, {})}

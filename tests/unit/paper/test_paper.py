@@ -358,16 +358,22 @@ def test_a_report_is_of_one_model_and_one_size(setup, change, named):
 
 
 @pytest.mark.parametrize(
-    ("change", "error"),
+    ("change", "error", "named"),
     [
-        ({"parts": ("table9",)}, ConfigError),
-        ({"tasks": ("coref",)}, DataError),
-        ({"ablated": ("poetry",)}, ConfigError),
+        ({"parts": ("table9",)}, ConfigError, "table9"),
+        ({"tasks": ("coref",)}, DataError, "coref"),
+        ({"ablated": ("poetry",)}, ConfigError, "poetry"),
+        ({"size": "enormous"}, ConfigError, "enormous"),
+        ({"parts": ("table2",), "tasks": ("ner",)}, ConfigError, "ner"),
+        ({"vectors": "nowhere.txt"}, DataError, "nowhere.txt"),
+        ({"transformer": "nowhere"}, DataError, "nowhere"),
     ],
 )
-def test_a_wrong_choice_is_refused_before_anything_runs(setup, change, error):
-    with pytest.raises(error):
-        cells.cells(setup._replace(**change))
+def test_a_wrong_choice_is_refused_before_anything_runs(setup, change, error, named):
+    wrong = setup._replace(**change)
+    with pytest.raises(error, match=named):
+        cells.check_files(wrong)
+        cells.cells(wrong)
 
 
 def test_markdown_and_html_say_the_same(tmp_path):
