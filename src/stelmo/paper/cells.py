@@ -8,7 +8,7 @@ the other; chains run in parallel. All parts are of Peters et al. 2018, except `
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stelmo.errors import ConfigError, DataError
 from stelmo.store.folder import ENGLISH
@@ -219,21 +219,24 @@ def _task(
     words += () if own_layers else _model(setup)
     words += variant.words if variant else ()
     recipe = named(task).recipe(setup.size)
-    if fraction < 1.0 and recipe.get("decay") == "linear":
-        shorter = _steps_for_share(recipe["steps"], recipe["evaluate_every"], fraction)
+    if fraction < 1.0 and "evaluate_every" in recipe:
+        shorter = _for_share(recipe, fraction)
         words += [word for setting, value in shorter.items() for word in ("--set", f"{setting}={value}")]
         recipe |= shorter
     limits = recipe.get("steps"), recipe.get("patience")
     return Cell(name, ("task", task, *words), f"{name}/results.json", task, False, seeds, *limits)
 
 
-def _steps_for_share(steps: int, evaluate_every: int, fraction: float) -> dict[str, int]:
-    """For a learning rate that falls over the steps of the run: the fewer examples, the sooner it should have fallen.
+def _for_share(recipe: Mapping[str, Any], fraction: float) -> dict[str, int]:
+    """The fewer examples, the sooner a network has learned them: it is evaluated after fewer steps.
 
-    The steps are proportional to the root of the share, so that examples of a smaller share are still seen more often.
+    A learning rate that falls over the steps of the run should also have fallen sooner. Both are proportional to the
+    root of the share, so that examples of a smaller share are still seen more often.
     """
-    every = max(1, round(evaluate_every * math.sqrt(fraction)))
-    return {"steps": every * (steps // evaluate_every), "evaluate_every": every}
+    every = max(1, round(recipe["evaluate_every"] * math.sqrt(fraction)))
+    if recipe.get("decay") == "linear":
+        return {"steps": every * (recipe["steps"] // recipe["evaluate_every"]), "evaluate_every": every}
+    return {"evaluate_every": every}
 
 
 def _model(setup: Setup) -> tuple[str, ...]:

@@ -182,7 +182,7 @@ def test_ablations_have_at_most_their_number_of_seeds(setup):
     assert found["sst5-elmo-both-lambda-0.001"] == 3  # of Table 1 as well
 
 
-def test_a_rate_that_falls_to_zero_does_so_sooner_on_a_share_of_the_data(setup):
+def test_on_a_share_of_the_data_evaluations_are_closer_and_the_rate_falls_sooner(setup):
     (setup.data / "srl").mkdir()
     for split in ("train", "dev", "test"):
         (setup.data / "srl" / f"{split}.jsonl").write_text(samples.SRL_JSON)
@@ -191,8 +191,11 @@ def test_a_rate_that_falls_to_zero_does_so_sooner_on_a_share_of_the_data(setup):
     assert (whole.steps, hundredth.steps) == (12_000, 1_200)
     assert "steps=" not in runs.command_line(whole)
     assert "--set steps=1200 --set evaluate_every=60" in runs.command_line(hundredth)
-    # Without a schedule that must know its end, patience decides.
-    assert "--set" not in runs.command_line(cells.baseline(setup, "sst5", 0.01))
+    # Without a schedule that must know its end, patience decides when a run ends.
+    command = runs.command_line(cells.baseline(setup, "sst5", 0.01))
+    assert "--set evaluate_every=40" in command
+    assert "steps=" not in command
+    assert "--set" not in runs.command_line(cells.baseline(setup._replace(size="cpu"), "sst5", 0.01))
 
 
 @pytest.mark.parametrize("task", list(TASKS))
