@@ -247,8 +247,8 @@ def residual_in_the_state(monkeypatch, model):
 
 
 def residual_before_the_projection_clip(monkeypatch, model):
-    def run(bilm, stack, x_BTP, lengths_B, start):
-        outputs, end = plain_run(bilm, stack, x_BTP, lengths_B, start)
+    def run(bilm, stack, x_BTP, lengths_B, start, lstm):
+        outputs, end = plain_run(bilm, stack, x_BTP, lengths_B, start, lstm)
         limit = bilm.config.lstm.projection_clip
         return [outputs[0], outputs[1].clamp(-limit, limit)], end
 

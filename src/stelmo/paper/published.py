@@ -11,6 +11,7 @@ class Published(NamedTuple):
     elmo: float
 
 
+TITLES = {"squad": "SQuAD", "snli": "SNLI", "srl": "SRL", "coref": "Coref", "ner": "NER", "sst5": "SST-5"}
 TABLE_1 = {
     "squad": Published(81.1, 85.8),
     "snli": Published(88.0, 88.7),

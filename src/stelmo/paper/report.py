@@ -6,24 +6,20 @@ A cell without a result appears as "not run".
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-from stelmo import plots
-from stelmo.paper import cells, encoders
+from stelmo.paper import cells, encoders, pictures
 from stelmo.paper.cells import Cell, Setup
 from stelmo.paper.document import Block, Command, Commands, Heading, Link, Picture, Table, Text, markdown, page
-from stelmo.paper.published import TABLE_1, TABLE_2, TABLE_3, TABLE_5, TABLE_6, TABLE_7
+from stelmo.paper.published import TABLE_1, TABLE_2, TABLE_3, TABLE_5, TABLE_6, TABLE_7, TITLES
 from stelmo.paper.run import NOT_RUN, about, command_line, is_finished, printed
 from stelmo.probes.run import HEADLINES
 from stelmo.store import atomic
-from stelmo.store.runs import Run
 from stelmo.tasks import experiment
 from stelmo.tasks.experiment import Results, mean_and_deviation, read_results
 from stelmo.tasks.network import named
 from stelmo.tasks.task import Gain
 
 TITLE = "The paper's tables and figures, run again"
-TITLES = {"squad": "SQuAD", "snli": "SNLI", "srl": "SRL", "coref": "Coref", "ner": "NER", "sst5": "SST-5"}
 
 
 def write(setup: Setup) -> Path:
@@ -137,7 +133,9 @@ def table_1(setup: Setup) -> Iterator[Block]:
     yield Table((*scores, "published", "ELMo at", "metric", "data", "train", "seeds"), tuple(rows))
     if gains:
         yield Text(_in_short(setup, gains))
-        yield Picture(draw_gains(setup, gains), "The gain of each task with its 95 % interval, and the published gain")
+        yield Picture(
+            pictures.gains(setup, gains), "The gain of each task with its 95 % interval, and the published gain"
+        )
 
 
 def _in_short(setup: Setup, gains: Mapping[str, Gain]) -> str:
@@ -282,7 +280,7 @@ def figure_1(setup: Setup) -> Iterator[Block]:
             needed = "–" if elmo is None else equal_share(mean_and_deviation(elmo.headline)[0], baseline)
             rows.append((f"{share:.0%}", *(_headline(setup, cell) for cell in pair), needed))
         yield Table((TITLES[task], "baseline", "+ ELMo", "baseline needs"), tuple(rows))
-        for file, description in draw_sample_efficiency(setup, task, shares):
+        for file, description in pictures.sample_efficiency(setup, task, shares):
             yield Picture(file, description)
 
 
@@ -349,58 +347,7 @@ def figure_2(setup: Setup) -> Iterator[Block]:
     ]
     yield Text("Softmax weights of the layers and γ, the mean over the seeds; layer 0 is the character network.")
     yield Table(("task and place", *(f"layer {layer}" for layer in range(depth)), "γ"), tuple(rows))
-    yield Picture(draw_layers(setup, learned), "A heat map of the learned layer weights of each task")
-
-
-# Plots
-
-
-def draw_gains(setup: Setup, gains: Mapping[str, Gain]) -> str:
-    file = "table1.svg"
-    ours = {TITLES[task]: (gain.mean, gain.low, gain.high) for task, gain in gains.items()}
-    published = {TITLES[task]: TABLE_1[task].elmo - TABLE_1[task].baseline for task in gains}
-    names = ("here, with 95 % interval", "published")
-    plots.intervals(setup.to / file, ours, published, names=names, x="points", title="Gain by ELMo")
-    return file
-
-
-def draw_sample_efficiency(
-    setup: Setup, task: str, shares: Mapping[float, tuple[Results | None, Results | None]]
-) -> Iterator[tuple[str, str]]:
-    """Plots of the score by share of the data, and by epoch on all data: (file, description) of each with points."""
-    lines = {
-        name: [
-            (100 * share, mean_and_deviation(result.headline)[0])
-            for share, pair in shares.items()
-            if (result := pair[which]) is not None
-        ]
-        for which, name in enumerate(("baseline", "+ ELMo"))
-    }
-    if all(lines.values()):
-        file = f"figure1-{task}-data.svg"
-        plots.lines(setup.to / file, lines, x="% of the training examples", y="score", title=TITLES[task], log_x=True)
-        yield file, f"{TITLES[task]}: score against the share of the training data, with and without ELMo"
-    epochs = {
-        "baseline": _epochs(setup, cells.baseline(setup, task)),
-        "+ ELMo": _epochs(setup, cells.with_elmo(setup, task)),
-    }
-    if all(epochs.values()):
-        file = f"figure1-{task}-epochs.svg"
-        plots.lines(setup.to / file, epochs, x="epoch", y="dev score", title=TITLES[task])
-        yield file, f"{TITLES[task]}: dev score after each epoch, with and without ELMo"
-
-
-def _epochs(setup: Setup, cell: Cell) -> list[tuple[float, float]]:
-    """Dev scores of the first seed. Runs of earlier versions logged the epoch as their step."""
-    entries = Run(cells.run_of(setup, cell.name) / "seed-0").log.entries()
-    return [(entry.get("epoch", entry["step"]), next(iter(entry["dev"].values()))) for entry in entries]
-
-
-def draw_layers(setup: Setup, learned: Mapping[str, Mapping[str, Any]]) -> str:
-    file = "figure2.svg"
-    shares = {name: mix["weights"] for name, mix in learned.items()}
-    plots.heat(setup.to / file, shares, x="layer", title="Softmax weights of the layers")
-    return file
+    yield Picture(pictures.layers(setup, learned), "A heat map of the learned layer weights of each task")
 
 
 PARTS = {
