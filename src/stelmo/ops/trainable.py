@@ -118,7 +118,7 @@ class _Lstm(torch.autograd.Function):
             tape = tape._replace(gates_TB4H=tape.gates_TB4H.clone())
         dh_TBP = dy_TBP.clone(memory_format=torch.contiguous_format)
         backward = _Backward(tape, ctx.clips, projection_HP)
-        # As a view, it makes the products of a few rows up to five times as slow (MKL with AVX-512).
+        # As a view, it makes the products of a few rows up to seven times as slow (MKL with AVX-512).
         state_4HP = kernel[inputs:].t().contiguous()
         for t in reversed(range(len(x_TBD))):
             backward.step(t, dh_TBP[t])
