@@ -100,14 +100,22 @@ def paper(
     if not only_report:
         cells.check_files(setup)
     run.begin(setup, loaded(model).saved().fingerprint())
+    failed = []
     if not only_report:
         for task in {cell.chain.removeprefix("tuning-") for cell in wanted if cell.chain.startswith("tuning-")}:
             run.write_text(setup, task)
         waiting = sum(run.is_waiting(cell, to) for cell in wanted)
         screen.note(f"{len(wanted)} cells, {len(wanted) - waiting} of them already finished; logs are in {to / 'logs'}")
-        if run.run(wanted, to, jobs or os.cpu_count() or 1, Teller(waiting)) is None:
+        outcomes = run.run(wanted, to, jobs or os.cpu_count() or 1, Teller(waiting))
+        if outcomes is None:
             raise KeyboardInterrupt("stopped; finished cells are kept")
+        failed = [outcome.cell for outcome in outcomes if outcome.failure is not None]
     typer.echo(report.write(setup))
+    if failed:
+        raise DataError(
+            f"{len(failed)} of {len(wanted)} cells failed, the first is {failed[0].name}: its log is "
+            f"{run.log_of(failed[0], to)}; the report has the others, and the same command tries again"
+        )
 
 
 def _names(text: str | None) -> tuple[str, ...]:

@@ -116,10 +116,10 @@ def _predict(name: str, run: Path, file: Path | None, output: Path | None, model
         raise ConfigError("task: --predict requires an input file; expected --predict RUN FILE")
     network = experiment.read_run(run, name, model)
     if output is not None:
-        typer.echo(f"{output}: {experiment.predict_file(network, file, output):,} predictions")
+        typer.echo(f"{output}: {experiment.predict_file(network, file, output, screen.note):,} predictions")
         return
     with tempfile.TemporaryDirectory() as folder:
-        experiment.predict_file(network, file, Path(folder) / "predictions")
+        experiment.predict_file(network, file, Path(folder) / "predictions", screen.note)
         typer.echo((Path(folder) / "predictions").read_text(encoding="utf-8"), nl=False)
 
 

@@ -146,9 +146,9 @@ def controls(setup: Setup, task: str) -> dict[str, Cell]:
     if task == FINETUNED:
         found["ELMo, fine-tuned"] = _task(setup, task, usual, most=1, variant=_Variant("finetune", ("--finetune",)))
     if setup.transformer is not None:
-        other = _Variant("transformer", ("--transformer", setup.transformer), own_layers=True)
-        name = f"token vectors of {Path(setup.transformer).name}"
-        found[name] = _task(setup, task, usual, most=most, variant=other)
+        name = Path(setup.transformer).resolve().name
+        other = _Variant(f"transformer-{name}", ("--transformer", setup.transformer), own_layers=True)
+        found[f"token vectors of {name}"] = _task(setup, task, usual, most=most, variant=other)
     return found
 
 
@@ -312,10 +312,11 @@ def probing(setup: Setup, preset: str) -> Cell:
 
 
 def embedding_speed(setup: Setup) -> Cell:
-    """All encoders in one command, in turns."""
+    """All encoders in one command, in turns; another choice of encoders is another measurement."""
     models = (_trained(setup, training(setup, preset)) for preset in setup.encoders)
     command = ("bench", *models, "--clock", "processor", "--json")
-    return Cell("encoders-speed", command, "encoders-speed.json", "encoders-speed", printed=True, last=True)
+    name = "-".join(("speed", *setup.encoders))
+    return Cell(name, command, f"{name}.json", name, printed=True, last=True)
 
 
 def _trained(setup: Setup, cell: Cell) -> str:

@@ -3,6 +3,7 @@
 A cell without a result appears as "not run".
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -82,12 +83,13 @@ def _dev(setup: Setup, cell: Cell) -> Link:
 
 def gain(baseline: float, elmo: float) -> tuple[str, str]:
     """Absolute, and relative to the baseline's error: ("+3.3", "+6.8 %")."""
-    return f"{elmo - baseline:+.1f}", f"{error_removed(baseline, elmo):+.1f} %"
+    removed = error_removed(baseline, elmo)
+    return f"{elmo - baseline:+.1f}", "–" if math.isnan(removed) else f"{removed:+.1f} %"
 
 
 def error_removed(baseline: float, elmo: float) -> float:
-    """The share of the baseline's error that ELMo removes, in per cent."""
-    return 100 * (elmo - baseline) / (100 - baseline)
+    """The share of the baseline's error that ELMo removes, in per cent; not a number if the baseline has no error."""
+    return 100 * (elmo - baseline) / (100 - baseline) if baseline < 100 else math.nan
 
 
 def certainty(found: Gain | None) -> tuple[str, str]:
@@ -143,7 +145,7 @@ def _in_short(setup: Setup, gains: Mapping[str, Gain]) -> str:
     pairs = {task: (cells.baseline(setup, task), cells.with_elmo(setup, task)) for task in gains}
     scores = {task: [_mean(setup, cell) for cell in pair] for task, pair in pairs.items()}
     counted = {
-        "Sure gains (p < 0.05)": [task for task, certain in gains.items() if certain.is_sure],
+        "Significant gains (p < 0.05)": [task for task, certain in gains.items() if certain.is_sure],
         "Share of errors removed at least as large as the paper's": [
             task for task, pair in scores.items() if error_removed(*pair) >= error_removed(*TABLE_1[task])
         ],

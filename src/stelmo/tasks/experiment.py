@@ -16,7 +16,7 @@ import copy
 import json
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,10 +34,10 @@ from stelmo.settings import ElmoSettings
 from stelmo.store import atomic
 from stelmo.store.runs import LearnedMix, Run, write_mixes
 from stelmo.tasks import network, reading
-from stelmo.tasks.inputs import StaticTable, static_table
+from stelmo.tasks.inputs import StaticTable, static_table, with_words_of
 from stelmo.tasks.loop import LayersReport, RunState, TaskProgress, Training, predict, sample, share, step_limit, train
 from stelmo.tasks.network import AssembledNetwork, BilmSource, TaskConfig
-from stelmo.tasks.reading import Skipped
+from stelmo.tasks.reading import ExampleError, Skipped
 from stelmo.tasks.task import AnyTask, Floats, Gain, Splits, Tokens, bootstrap_gain
 
 NOTE = "task.json"
@@ -95,7 +95,10 @@ def run(
 
     `name` is the path the model was loaded from. A Transformer's token vectors are mixed and placed as ELMo's layers.
     """
-    materials = prepare(config, folder, model, name, cache or to / "layers", skipped, progress)
+    try:
+        materials = prepare(config, folder, model, name, cache or to / "layers", skipped, progress)
+    except ExampleError as flaw:
+        raise DataError(f"{flaw} (--skip-bad skips such examples)") from flaw
     for seed in seeds:
         if not run_seed(config, materials, seed, to / f"seed-{seed}", progress):
             return None
@@ -289,7 +292,7 @@ def write_result(built: AssembledNetwork, data: Splits[Any], state: RunState, ru
     }
     result = {**scores, **about, "mixes": [output.model_dump() for output in learned]}
     with atomic.new_file(run.path / RESULT, overwrite=True) as draft:
-        draft.write_text(json.dumps(result, indent=1) + "\n")
+        draft.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 def gather(task: AnyTask, to: Path, seeds: Sequence[int], examples: dict[str, int]) -> Results:
@@ -320,7 +323,7 @@ def gather(task: AnyTask, to: Path, seeds: Sequence[int], examples: dict[str, in
     if mixes:
         write_mixes(to, task.name, [LearnedMix(placement=place, **mix) for place, mix in mixes.items()])
     with atomic.new_file(to / RESULTS, overwrite=True) as draft:
-        draft.write_text(results.model_dump_json(indent=1) + "\n")
+        draft.write_text(results.model_dump_json(indent=1) + "\n", encoding="utf-8")
     return results
 
 
@@ -385,9 +388,11 @@ def read_run(run: Path, task: str, bilm: str | None = None) -> AssembledNetwork:
     return built
 
 
-def predict_file(built: AssembledNetwork, source: Path, to: Path) -> int:
+def predict_file(built: AssembledNetwork, source: Path, to: Path, message: Callable[[str], None]) -> int:
     """Write predictions for every example of a file, in the task's official format; returns their number."""
-    task = built.config.task
+    task, words = built.config.task, built.words
     examples = task.data.read_new(source)
+    if words.static is not None:
+        words.static = with_words_of(words.static, built.config.vectors, sentences(task, examples), message)
     task.data.write(to, examples, predict(built.net, task, examples, built.config.train.score_tokens))
     return len(examples)

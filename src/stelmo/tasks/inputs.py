@@ -5,7 +5,9 @@ B sentences, T tokens of the longest, D = static width + E where ELMo is at the 
 Static vectors come from a file or folder, are "trained" on the task's own text, start "random", or there are "none".
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from stelmo.embed.elmo import Elmo
+from stelmo.errors import DataError
 from stelmo.model.mix import ScalarMix
 from stelmo.settings import Placement
-from stelmo.store import static
+from stelmo.store import static as files
 from stelmo.train.warm_start import TRAINED, WIDTH, train_vectors
 
 RANDOM, NONE = "random", "none"  # static vectors that do not come from a file; or TRAINED, on the task's own text
@@ -58,6 +61,17 @@ class StaticTable(nn.Module):
         found_BTD = nn.functional.embedding(rows_BT.clamp(min=0), self.vectors_VD)
         found_BTD = torch.where(rows_BT[:, :, None] == _UNKNOWN, self.unknown_D, found_BTD)
         return torch.where(rows_BT[:, :, None] == _PADDING, 0.0, found_BTD)
+
+    def lacks(self, word: str) -> bool:
+        """Whether the word shares the learned vector, as it is written and in lower case."""
+        return word not in self._rows and word.lower() not in self._rows
+
+    def with_more(self, words: Sequence[str], vectors_VD: Tensor) -> "StaticTable":
+        """A copy that has the vectors of further words."""
+        vectors_VD = torch.cat([self.vectors_VD.detach(), vectors_VD.to(self.vectors_VD)])
+        found = StaticTable([*self.words, *words], vectors_VD, self.tuned)
+        found.unknown_D = self.unknown_D
+        return found
 
 
 class WordReader(nn.Module):
@@ -131,17 +145,40 @@ def static_table(
     if source == NONE:
         return None
     sentences = list(train)
-    seen = sorted({word for sentence in sentences for word in sentence})
+    seen = Counter(word for sentence in sentences for word in sentence)
     if source == RANDOM:
         message("static vectors are initialised at random and learned; --vectors FILE reads GloVe or word2vec")
         generator = torch.Generator().manual_seed(0)  # the seeds of a run differ in the network, not in its input
-        return StaticTable(seen, torch.randn(len(seen), WIDTH, generator=generator) * 0.1, tuned)
+        # The vector of unknown words is learned from those that occur once.
+        words = sorted(word for word, count in seen.items() if count > 1) or sorted(seen)
+        return StaticTable(words, torch.randn(len(words), WIDTH, generator=generator) * 0.1, tuned)
     if source == TRAINED:
+        if max(seen.values(), default=0) < 2:
+            raise DataError(f"--vectors {TRAINED}: no word of the training data occurs twice; give a file, or random")
         trained = train_vectors([list(sentence) for sentence in sentences], lambda epoch: None)
         message(f"static vectors of {len(trained.words):,} words were trained on the task's own text (word2vec)")
         return StaticTable(trained.words, torch.from_numpy(trained.vectors_VD), tuned)
     wanted = {*seen, *(word for sentence in others for word in sentence)}
-    found = static.read(source, wanted)
+    found = files.read(source, wanted)
     covered = sum(found.row(word) is not None for word in wanted)
+    if not covered:
+        raise DataError(
+            f"--vectors {source}: has no vector for any of the data's {len(wanted):,} words, such as "
+            f"{', '.join(sorted(wanted)[:3])}; expected vectors of the same language, one word per line"
+        )
     message(f"static vectors of {covered:,} of the data's {len(wanted):,} words read from {source}")
     return StaticTable(found.words, torch.from_numpy(np.asarray(found.vectors_VD, np.float32)), tuned)
+
+
+def with_words_of(
+    static: StaticTable, source: str, text: Iterable[Sequence[str]], message: Callable[[str], None]
+) -> StaticTable:
+    """The table of a trained network, with the words of new text that are only in the file it was read from."""
+    missing = {word for sentence in text for word in sentence if static.lacks(word)}
+    if not missing or source in (RANDOM, TRAINED):
+        return static
+    found = files.read(source, missing) if Path(source).exists() else None
+    if found is None or found.width != static.width:
+        message(f"{len(missing):,} words share one vector: {source} does not have the static vectors of the training")
+        return static
+    return static.with_more(found.words, torch.from_numpy(np.asarray(found.vectors_VD, np.float32)))

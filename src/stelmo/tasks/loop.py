@@ -136,6 +136,10 @@ def load_weights(net: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     missing = sorted(weights(net).keys() ^ tensors.keys())
     if missing:
         raise ModelError(f"the weights belong to another network: {missing[0]} is in only one of the two")
+    for name, own in weights(net).items():
+        if own.shape != tensors[name].shape:
+            found, expected = ("×".join(map(str, tensor.shape)) for tensor in (tensors[name], own))
+            raise ModelError(f"the weights belong to another network: {name} has {found} numbers, not {expected}")
     net.load_state_dict(dict(tensors), strict=False)
 
 

@@ -210,7 +210,7 @@ def save(built: AssembledNetwork, folder: Path) -> None:
         "bilm": None if built.source is None else built.source._asdict(),
     }
     with atomic.new_folder(folder, overwrite=True) as draft:
-        (draft / NOTE).write_text(json.dumps(note, ensure_ascii=False) + "\n", encoding="utf-8")
+        (draft / NOTE).write_text(json.dumps(note) + "\n", encoding="utf-8")
         write_safetensors(loop.weights(built.net), draft / WEIGHTS)
 
 

@@ -52,12 +52,12 @@ class Skipped:
 
 @contextmanager
 def leaving_out(skipped: Skipped | None) -> Iterator[None]:
-    """Count an ExampleError raised inside the block and continue; without `skipped`, raise it and name --skip-bad."""
+    """Count an ExampleError raised inside the block and continue; without `skipped`, raise it."""
     try:
         yield
     except ExampleError as flaw:
         if skipped is None:
-            raise DataError(f"{flaw} (--skip-bad skips such examples)") from flaw
+            raise
         skipped.add(str(flaw), flaw.reason)
 
 
@@ -73,13 +73,18 @@ def some(examples: list[T], path: Path, kind: str, skipped: Skipped | None = Non
 
 
 def find(folder: Path, names: Mapping[str, Sequence[str]], needed: Sequence[str] = ("train",)) -> dict[str, Path]:
-    """The file of each split, by the first pattern that matches. A split that is not `needed` may be missing."""
+    """The file of each split, by the first pattern that matches a file which is not another split.
+
+    A split that is not `needed` may be missing.
+    """
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder; expected one with {' or '.join(names['train'])}")
     found: dict[str, Path] = {}
     for split, patterns in names.items():
         for pattern in patterns:
-            paths = sorted({path for suffix in _COMPRESSED for path in folder.glob(pattern + suffix)})
+            paths = sorted(
+                {path for suffix in _COMPRESSED for path in folder.glob(pattern + suffix)} - {*found.values()}
+            )
             if len(paths) > 1:
                 raise DataError(f"{folder}: {paths[0].name} and {paths[1].name} both match {pattern}; keep only one")
             if paths:

@@ -68,3 +68,14 @@ def test_data_that_are_not_there_are_refused(options, tmp_path, monkeypatch, cap
     assert refused.code == 2
     assert "nowhere: no such folder; give the folder that holds a folder for each task" in refused.err
     assert not (tmp_path / "report").exists()
+
+
+def test_a_cell_that_failed_is_named_after_the_report_is_written(options, tmp_path, monkeypatch, capsys):
+    (tmp_path / "data" / "sst5" / "dev.txt").write_text("(7 wrong)\n")
+    failed = run(monkeypatch, capsys, *options)
+    assert failed.code == 2
+    assert "not run" in (tmp_path / "report" / "report.md").read_text()
+    message = failed.err.splitlines()[-1]
+    assert "2 of 2 cells failed, the first is sst5-elmo-" in message
+    log = next((tmp_path / "report" / "logs").glob("sst5-elmo-*.log"))
+    assert "dev.txt:1: the label '7'" in log.read_text()

@@ -101,6 +101,17 @@ def test_the_speeds_are_measured_after_all_trainings(setup):
     ]  # fmt: skip
 
 
+def test_the_speeds_of_other_encoders_are_another_measurement(setup):
+    finish(setup)
+    more = setup._replace(encoders=(*PRESETS, "laptop-gated-cnn"))
+    assert runs.is_finished(cells.embedding_speed(setup), setup.to)
+    for other in (more, setup._replace(encoders=PRESETS[::-1]), setup._replace(encoders=PRESETS[1:])):
+        assert not runs.is_finished(cells.embedding_speed(other), setup.to)
+    report.write(more)
+    text = (setup.to / "report.md").read_text()
+    assert row(text, "laptop", "not run")[2] == "4,000"  # its training is still there
+
+
 def test_cells_that_need_others_run_after_them(tmp_path, monkeypatch):
     order = []
     monkeypatch.setattr(runs, "_run", lambda cell, to, stop: order.append(cell.name))

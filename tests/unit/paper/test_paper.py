@@ -101,6 +101,12 @@ def test_gains_are_absolute_and_relative_to_the_error_left(setup):
     assert found[9:] == ["both", "accuracy", "sst5", "30", "3"]
 
 
+def test_a_baseline_without_errors_leaves_nothing_to_remove(setup):
+    finish(setup, cells.baseline(setup, "sst5"), [99.0], [100.0])
+    finish(setup, cells.with_elmo(setup, "sst5"), [99.0], [98.0])
+    assert row(text_of(setup), "SST-5", "100.0", "98.0")[3:7] == ["-2.0", "–", "–", "–"]
+
+
 def count(setup, cell, right, of):
     """As if a cell had predicted so many test examples right, with each seed."""
     for seed, number in enumerate(right):
@@ -122,7 +128,7 @@ def test_a_gain_says_how_sure_it_is(setup):
     assert found[5] == "**< 0.001**"
     # (55.5 − 40.5) / (100 − 40.5) = 25 %, the paper's is 6.8 %
     text = (setup.to / "report.md").read_text()
-    assert "Sure gains (p < 0.05): 1 of 1 (SST-5)." in text
+    assert "Significant gains (p < 0.05): 1 of 1 (SST-5)." in text
     assert "at least as large as the paper's: 1 of 1 (SST-5)." in text
     assert "<!-- Gain by ELMo -->" in (setup.to / "table1.svg").read_text()
 
@@ -134,7 +140,7 @@ def test_a_small_gain_is_neither_sure_nor_as_large_as_the_paper_s(setup):
         finish(setup, cell, [50.0, 50.0], [number / 2 for number in right])
         count(setup, cell, right, 200)
     text = text_of(setup)
-    assert "Sure gains (p < 0.05): 0 of 1." in text
+    assert "Significant gains (p < 0.05): 0 of 1." in text
     assert "at least as large as the paper's: 0 of 1." in text
 
 
@@ -155,7 +161,9 @@ def test_controls_differ_from_elmo_in_one_thing(setup):
     assert "--finetune" in typed["ELMo, fine-tuned"]
     assert typed["ELMo, fine-tuned"].count("--seeds 1") == 1
     assert "--transformer folders/MiniLM" in typed["token vectors of MiniLM"]
-    assert "layers/sst5-transformer" in typed["token vectors of MiniLM"]  # layers of another model
+    assert "layers/sst5-transformer-MiniLM" in typed["token vectors of MiniLM"]  # layers of another model
+    other = cells.controls(setup._replace(transformer="folders/mpnet"), "sst5")["token vectors of mpnet"]
+    assert other.name not in {cell.name for cell in found.values()}  # is not taken for a finished cell of MiniLM
     assert "ELMo, fine-tuned" not in cells.controls(setup, "ner")
 
 

@@ -88,6 +88,33 @@ def test_a_share_of_the_sentiment_data_is_of_trees_with_all_their_phrases(tmp_pa
     assert len({example.words[-4] for example in data.train}) == 2  # two trees
 
 
+def test_a_flawed_example_is_refused_with_the_way_out(tmp_path):
+    path = folder("ner", tmp_path / "data")
+    (path / "dev.conll").write_text("Kim\tO\nsaid\n")
+    with pytest.raises(DataError, match=r"dev\.conll:2: .*\(--skip-bad skips such examples\)"):
+        trained(small("ner"), path, tmp_path / "run")
+
+
+@pytest.mark.parametrize(("name", "word"), [("snli", "talk"), ("squad", "Who"), ("srl", "said")])
+def test_half_a_character_in_json_is_a_character_like_any_other(name, word, tmp_path):
+    path = folder(name, tmp_path / "data")
+    for file in path.iterdir():
+        file.write_text(SAMPLES[name].replace(word, word + "\\ud83d"), encoding="utf-8")
+    found = trained(small(name, "epochs=1"), path, tmp_path / "run")
+    assert (
+        experiment.predict_file(
+            experiment.read_run(tmp_path / "run", name), path / f"test.{NAMES[name]}", tmp_path / "answers", print
+        )
+        == found.examples["test"]
+    )
+
+
+def test_weights_of_another_size_are_refused():
+    net, other = torch.nn.Linear(2, 3), torch.nn.Linear(2, 4)
+    with pytest.raises(ModelError, match="the weights belong to another network: weight has 4×2 numbers, not 3×2"):
+        loop.load_weights(net, other.state_dict())
+
+
 @pytest.mark.parametrize(("dev", "test"), [("dev_examples=2", 1), ("dev_examples=3", 0)])
 def test_without_a_test_file_the_dev_examples_that_choose_no_network_are_the_test(dev, test, tmp_path):
     path = folder("sst5", tmp_path / "data")
@@ -258,7 +285,7 @@ def test_unlabelled_text_is_answered_in_the_official_format(name, tmp_path):
     trained(chosen, path, tmp_path / "run")
     built = experiment.read_run(tmp_path / "run", name)
     source = path / f"test.{NAMES[name]}"
-    count = experiment.predict_file(built, source, tmp_path / "answers")
+    count = experiment.predict_file(built, source, tmp_path / "answers", NoProgress().message)
     examples = chosen.task.data.read_new(source)
     assert count == len(examples)
     assert len(chosen.task.data.read_predictions(tmp_path / "answers", examples)) == count

@@ -10,7 +10,7 @@ import torch
 from stelmo.embed.elmo import Elmo
 from stelmo.errors import DataError
 from stelmo.tasks import inputs
-from stelmo.tasks.inputs import StaticTable, WordReader, append_elmo
+from stelmo.tasks.inputs import StaticTable, WordReader, append_elmo, static_table, with_words_of
 
 DOCS = Path(__file__).parents[3] / "docs" / "tasks.md"
 SENTENCES = [["The", "bank", "."], ["odd"], ["a", "river"]]
@@ -35,6 +35,50 @@ def test_padding_is_zero_and_changes_nothing():
     for row_TD, own_TD in zip(together, alone, strict=True):
         assert torch.equal(row_TD[: len(own_TD)], own_TD)
         assert not row_TD[len(own_TD) :].any()
+
+
+def test_of_random_vectors_the_words_that_occur_once_share_the_learned_one():
+    messages = []
+    text = [["a", "b", "a"], ["c", "b"]]
+    static = static_table("random", text, [["d"]], True, messages.append)
+    assert static.words == ("a", "b")
+    static([["c", "d"]]).sum().backward()
+    assert static.unknown_D.grad.tolist() == [2.0] * static.width
+    assert static_table("random", [["a", "b"]], [], True, messages.append).words == ("a", "b")  # none occurs twice
+
+
+def glove(path, **vectors):
+    path.write_text("".join(f"{word} {' '.join(map(str, vector))}\n" for word, vector in vectors.items()))
+    return str(path)
+
+
+def test_static_vectors_without_a_word_of_the_data_are_refused(tmp_path):
+    source = glove(tmp_path / "vectors.txt", der=[1, 2], die=[3, 4])
+    with pytest.raises(DataError, match=r"vectors\.txt: has no vector for any of the data's 2 words, such as a, the"):
+        static_table(source, [["the"]], [["a"]], False, print)
+    with pytest.raises(DataError, match="--vectors trained: no word of the training data occurs twice"):
+        static_table("trained", [["the", "a"]], [["a"]], False, print)
+
+
+def test_words_of_new_text_have_the_vectors_of_the_file(tmp_path):
+    source, messages = glove(tmp_path / "vectors.txt", the=[1, 2], zed=[3, 4]), []
+    static = static_table(source, [["the", "odd"]], [], False, messages.append)
+    static.unknown_D.data = torch.tensor([-1.0, -2.0])
+    more = with_words_of(static, source, [["The", "Zed", "unseen"]], messages.append)
+    assert more([["The", "Zed", "unseen"]]).tolist() == [[[1, 2], [3, 4], [-1, -2]]]
+    assert static([["Zed"]]).tolist() == [[[-1, -2]]]
+    assert len(messages) == 1  # of reading the file for training
+
+
+@pytest.mark.parametrize("now", [None, {"zed": [1, 2, 3]}])
+def test_new_words_share_a_vector_if_the_file_is_no_longer_the_same(now, tmp_path):
+    source, messages = glove(tmp_path / "vectors.txt", the=[1, 2]), []
+    static = static_table(source, [["the"]], [], False, lambda text: None)
+    (tmp_path / "vectors.txt").unlink()
+    if now is not None:
+        glove(tmp_path / "vectors.txt", **now)
+    assert with_words_of(static, source, [["zed"]], messages.append) is static
+    assert messages == [f"1 words share one vector: {source} does not have the static vectors of the training"]
 
 
 @pytest.mark.parametrize("tuned", [False, True])

@@ -38,6 +38,12 @@ def test_the_first_pattern_with_a_match_counts(tmp_path):
     assert find(folder_with(tmp_path, "train.jsonl", "train.txt"), NAMES)["train"].name == "train.jsonl"
 
 
+def test_a_file_is_one_split_only(tmp_path):
+    names = {"train": ("*train*.txt",), "dev": ("dev.txt",), "test": ("*test*.txt",)}
+    assert set(find(folder_with(tmp_path, "latest_train.txt", "dev.txt"), names)) == {"train", "dev"}
+    assert find(folder_with(tmp_path, "latest_test.txt"), names)["test"].name == "latest_test.txt"
+
+
 @pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
 def test_a_compressed_file_is_found_by_its_plain_name(tmp_path, suffix):
     assert find(folder_with(tmp_path, "train.jsonl" + suffix), NAMES)["train"].name == "train.jsonl" + suffix
@@ -80,9 +86,9 @@ def flawed():
 
 
 def test_a_flaw_stops_with_the_way_out():
-    with pytest.raises(DataError) as caught, leaving_out(None):
+    with pytest.raises(ExampleError) as caught, leaving_out(None):
         flawed()
-    assert str(caught.value) == "a.txt:3: 2 columns; expected 4 (--skip-bad skips such examples)"
+    assert str(caught.value) == "a.txt:3: 2 columns; expected 4"
 
 
 def test_flaws_are_counted_by_reason_with_the_first_of_each():

@@ -2,7 +2,7 @@
 
 CoNLL-2003    word tag chunk entity, a blank line after each sentence, -DOCSTART- before each document; IOB1 or BIO
 two columns   word entity, separated by tabs or spaces
-text          one sentence per line, to be tagged
+new text      one sentence per line, or columns with the word first: one, or several that end in a tag, "_" or "-"
 predictions   word gold predicted, the format of conlleval
 """
 
@@ -95,11 +95,20 @@ _BEGINNING = {  # is the file IOB1? → what is expected where an entity begins
 
 
 def read_new(path: Path) -> list[Example]:
-    """Sentences to be tagged: one per line, or columns, whose tags are ignored."""
-    tagged = (len(row.fields) in LAYOUTS and is_tag(row.fields[-1]) for row in reading.rows(path) if row.fields)
-    if reading.most(tagged):
-        return [_untagged(example.words, example.where) for example in read(path)]
-    return some([_untagged(words, where) for words, where in reading.text_lines(path)], path, "sentences")
+    """Sentences to be tagged: one per line, or in columns, of which only the first is read: the word."""
+    if _is_in_columns([row.fields for row in reading.rows(path) if row.fields]):
+        sentences = list(blocks(path, _is_comment))
+        found = [_untagged(tuple(filled(row, 0, "a word") for row in rows), rows[0].where) for rows in sentences]
+    else:
+        found = [_untagged(words, where) for words, where in reading.text_lines(path)]
+    return some(found, path, "sentences")
+
+
+def _is_in_columns(lines: list[list[str]]) -> bool:
+    """Whether most lines end in a tag, or in "_" or "-" in place of one, or all of several lines are one word."""
+    if len(lines) > 1 and all(len(fields) == 1 for fields in lines):
+        return True
+    return reading.most(len(fields) > 1 and (is_tag(fields[-1]) or fields[-1] in ("_", "-")) for fields in lines)
 
 
 def _untagged(words: tuple[str, ...], where: str) -> Example:

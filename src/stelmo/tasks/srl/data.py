@@ -139,8 +139,8 @@ def _example_of_json(words: tuple[str, ...], frame: Any, where: str) -> Example:
     if len(tags) != len(words):
         raise ExampleError(where, f"{len(tags)} tags for {len(words)} words", "a tag for each word")
     for tag in tags:
-        if not (isinstance(tag, str) and is_tag(tag)):
-            raise ExampleError(where, f"the tag {tag!r}", "O, or B- or I- and a role")
+        if not (isinstance(tag, str) and is_tag(tag)) or any(mark in tag for mark in "()*"):
+            raise ExampleError(where, f"the tag {tag!r}", "O, or B- or I- and a role without brackets or asterisks")
     if (wrong := first_not_bio(tags)) is not None:
         raise ExampleError(where, f"{tags[wrong]} of word {wrong} continues no role", "B- where a role begins (BIO)")
     if tags[predicate] != "B-V":
@@ -304,7 +304,7 @@ def write(path: Path, examples: Sequence[Example], predictions: Sequence[Predict
 
 def _targets(example: Example) -> list[str]:
     targets = ["-"] * len(example.words)
-    name = re.sub(r"[\s\ufeff]", "_", example.lemma or example.words[example.predicate])
+    name = re.sub(r"[\s\ufeff\ud800-\udfff]", "_", example.lemma or example.words[example.predicate])
     targets[example.predicate] = name if name.strip("-") else "_"  # "-" means that this word is not the predicate
     return targets
 

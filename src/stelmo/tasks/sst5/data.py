@@ -63,11 +63,13 @@ def read_new(path: Path) -> list[Example]:
     """Sentences to be labelled: one per line, or trees, whose labels are ignored."""
     lines = list(_lines(path))
     if reading.most(_LOOKS_LIKE_A_TREE.match(line) is not None for _, line in lines):
-        return [example._replace(label=NEUTRAL) for example in read(path)]
+        unlabelled = ((_LABEL.sub(f"({NEUTRAL}", line), f"{path}:{number}") for number, line in lines)
+        return [Example(tuple(_parse(line, where)[0]), NEUTRAL, where) for line, where in unlabelled]
     examples = [Example(reading.tokens_of(line), NEUTRAL, f"{path}:{number}") for number, line in lines]
     return some(examples, path, "sentences")
 
 
+_LABEL = re.compile(r"\([ \t]*[0-9]+(?=[ \t(])")
 _LOOKS_LIKE_A_TREE = re.compile(r"[ \t]*\([ \t]*[0-9]+[ \t]+[^ \t].*\)\s*$")
 
 

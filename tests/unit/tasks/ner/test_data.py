@@ -61,7 +61,6 @@ def test_a_flaw_is_refused_with_its_place_or_left_out_and_counted(tmp_path, text
     with pytest.raises(DataError) as caught:
         read_text(tmp_path, text)
     assert message in str(caught.value)
-    assert str(caught.value).endswith("(--skip-bad skips such examples)")
     skipped = Skipped()
     examples = read_text(tmp_path, f"fine\tO\n\n{text}" if "\t" in text else f"fine NN I-NP O\n\n{text}", skipped)
     assert [example.words for example in examples] == [("fine",)]
@@ -164,10 +163,24 @@ def test_of_tagged_columns_the_words_are_tagged_anew(tmp_path, text):
     assert read_new(tmp_path / "f") == [example._replace(tags=("O",) * len(example.words)) for example in tagged]
 
 
-def test_a_flaw_in_columns_does_not_make_them_sentences(tmp_path):
-    (tmp_path / "f").write_text("a\tO\nb\nc\tO\nd\tO\n")
-    with pytest.raises(DataError, match="f:2: 1 columns; expected 2"):
-        read_new(tmp_path / "f")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Kim _\nsaid _\n\nyes _\n",
+        "Kim NNP B-PER\nsaid VBD O\n\nyes UH O\n",
+        "Kim\nsaid\n\nyes\n",
+        "Kim I-PER\nsaid B-X\n\nyes I-Y\n",  # neither BIO nor IOB1
+        "Kim\tO\nsaid\n\nyes\tO\n",  # a line without a tag
+    ],
+)
+def test_of_columns_to_be_tagged_only_the_words_are_read(tmp_path, text):
+    (tmp_path / "f").write_text(text)
+    assert [example.words for example in read_new(tmp_path / "f")] == [("Kim", "said"), ("yes",)]
+
+
+def test_a_single_word_is_a_sentence(tmp_path):
+    (tmp_path / "f").write_text("Kim.\n")
+    assert [example.words for example in read_new(tmp_path / "f")] == [("Kim", ".")]
 
 
 @pytest.mark.parametrize("text", ["", "\n \n"])

@@ -90,6 +90,13 @@ def test_a_flaw_in_columns_is_refused_with_its_line_or_left_out_and_counted(tmp_
     assert len(skipped) == 1
 
 
+@pytest.mark.parametrize("role", ["ARG(0)", "ARG*"])
+def test_roles_that_could_not_be_written_in_columns_are_refused(tmp_path, role):
+    frame = {"predicate": 1, "tags": [f"B-{role}", "B-V"]}
+    with pytest.raises(DataError, match=r"expected O, or B- or I- and a role without brackets or asterisks"):
+        read_text(tmp_path, json.dumps({"words": ["It", "rains"], "frames": [frame]}) + "\n")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
