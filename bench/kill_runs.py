@@ -185,7 +185,9 @@ def contents(output: Path) -> dict[str, str]:
 
 
 def drafts(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if ".partial" in path.name)
+    """What was being written: ours, and those of the library that writes tensors."""
+    found = (path for path in folder.rglob("*") if ".partial" in path.name or path.name.startswith(".tmp"))
+    return sorted(str(path.relative_to(folder)) for path in found)
 
 
 class Row(NamedTuple):

@@ -220,3 +220,21 @@ def test_another_number_of_processes_resumes_with_a_notice(corpus, lost, one, tm
     run = shutil.copytree(lost, tmp_path / "run")
     assert "2 processes before, 1 now" in train(corpus, run, **EXACT).stderr
     assert difference(run, one) < 1e-10
+
+
+SLOW_START = """
+import time
+from datetime import timedelta
+import torch
+from stelmo.train import world
+world.PATIENCE = timedelta(seconds=3)
+with world.join(torch.device("cpu")) as joined:
+    print(joined.rank, joined.lead(lambda: time.sleep(5) or "fitted", long=True), flush=True)
+"""
+
+
+def test_processes_wait_for_what_takes_longer_than_a_message_may(tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW_START)
+    command = [sys.executable, *TORCHRUN, str(tmp_path / "slow.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert sorted(done.stdout.split("\n")) == ["", "0 fitted", "1 fitted"], done.stderr

@@ -49,7 +49,8 @@ def prepare(
     progress: Progress = silent,
 ) -> Prepared:
     """Make the corpus folder, unless it was already made from the same files with the same settings."""
-    work = folder.absolute().with_name(f"{folder.absolute().name}.partial")
+    place = folder.resolve()  # a link stays, and what it points to is written
+    work = place.with_name(f"{place.name}.partial")
     given = None if settings.vocabulary is None else Path(settings.vocabulary)
     files = find_inputs(inputs, (folder, work))
     recipe = Recipe(settings, files, None if given is None else describe_input(given))
@@ -68,8 +69,11 @@ def prepare(
         if not any(work.glob("*.npz")):
             atomic.remove(work)
         raise
-    atomic.remove(folder)
-    (work / "corpus").replace(folder)
+    try:
+        atomic.remove(place)
+        (work / "corpus").replace(place)
+    except OSError as problem:
+        raise OutputError(f"{folder}: {atomic.reason(problem)}; the finished corpus is {work / 'corpus'}") from problem
     atomic.remove(work)
     return Prepared(manifest, True)
 
@@ -81,6 +85,10 @@ def _find_finished(folder: Path, recipe: Recipe, overwrite: bool) -> Manifest | 
     """The corpus made by the same recipe, if it exists; anything else in its place is refused."""
     if not folder.absolute().parent.is_dir():
         raise OutputError(f"{folder}: the folder {folder.parent} does not exist; create it first")
+    if os.path.ismount(folder) or folder.resolve() == Path.cwd():
+        raise OutputError(
+            f"{folder}: a mount point or the current folder, which cannot be replaced; name a new folder inside it"
+        )
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return None
     if not corpus_folder.recognises(folder):

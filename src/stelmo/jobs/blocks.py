@@ -7,6 +7,7 @@ so an interrupted run can reuse the blocks it has finished.
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
@@ -107,10 +108,28 @@ def working_folder(path: Path, settings: dict[str, Any], overwrite: bool) -> Pat
                 f"{folder} was left by a run with another {' and '.join(differing)}; "
                 "repeat that command to finish it, or delete the folder"
             )
+    if foreign := _foreign_files(folder):
+        raise OutputError(f"{folder} is needed for unfinished work but contains {foreign[0]}; choose another output")
     atomic.remove(folder)
     with atomic.new_folder(folder) as draft:
         (draft / note.name).write_text(json.dumps(settings))
     return folder
+
+
+def remove_working_folder(path: Path) -> None:
+    """Delete what was kept beside a finished output."""
+    folder = working_folder_of(path)
+    if not _foreign_files(folder):
+        atomic.remove(folder)
+
+
+# Settings, blocks, those of a folder that workers share, and drafts.
+_OWN = re.compile(r"(settings|part)\.json|\d+\.(npz|json|tries|parquet)|\..*")
+
+
+def _foreign_files(folder: Path) -> list[str]:
+    """Names in a working folder that are not those of our files."""
+    return [path.name for path in folder.iterdir() if not _OWN.fullmatch(path.name)] if folder.is_dir() else []
 
 
 @contextmanager

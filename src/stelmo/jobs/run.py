@@ -45,7 +45,7 @@ def embed_to_file(
         for block in blocks.cut(model, sentences, settings) if _noted(path, used) else ():
             totals.add(block)
         refuse_unfinished(path, used, totals.text())
-        atomic.remove(blocks.working_folder_of(path))
+        blocks.remove_working_folder(path)
         return Embedded(totals.sentences, False)
     remove_dead_drafts(path)
     folder = blocks.working_folder(path, used, overwrite)

@@ -28,10 +28,10 @@ def new_file(path: Path, overwrite: bool = False) -> Iterator[Path]:
     with _reported(path):
         handle, name = tempfile.mkstemp(prefix=_prefix(path), suffix=f".partial{path.suffix}", dir=path.parent)
         os.close(handle)
-        draft = _make_readable(Path(name), 0o666)
+        draft = Path(name)
         try:
             yield draft
-            _flush_to_disk(draft)
+            _flush_to_disk(_make_readable(draft, 0o666))
             draft.replace(path)
         finally:
             remove(draft)

@@ -7,6 +7,7 @@ vocab.txt, alphabet.json, softmax.safetensors, README.md
 
 import json
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import count
@@ -168,14 +169,18 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def write_safetensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """In a folder of its own first: the library leaves a file of a random name behind if the process is killed."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    try:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
-    except SafetensorError as problem:  # an error of the operating system, as text
-        number = re.search(r"os error (\d+)", str(problem))
-        raise OSError(int(number[1]) if number else None, str(problem)) from None
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".partial", dir=path.parent) as folder:
+        draft = Path(folder, "tensors")
+        try:
+            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, draft)
+        except SafetensorError as problem:  # an error of the operating system, as text
+            number = re.search(r"os error (\d+)", str(problem))
+            raise OSError(int(number[1]) if number else None, str(problem)) from None
+        draft.replace(path)
 
 
 def model_card(saved: SavedModel) -> str:

@@ -76,12 +76,13 @@ class Run:
         return sorted(self._checkpoints.glob("[0-9]*.safetensors"), reverse=True)
 
     def newest(self, say: Callable[[str], None]) -> Path | None:
-        """The newest complete checkpoint; damaged ones are reported and skipped."""
+        """The newest complete checkpoint. A damaged one is reported and gets another name, so that it replaces none."""
         for path in self.checkpoints():
             try:
                 read(path)
             except ModelError as problem:
                 say(f"{problem}; going back to the previous checkpoint")
+                path.replace(path.with_suffix(".damaged"))
                 continue
             return path
         return None

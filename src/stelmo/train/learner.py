@@ -86,6 +86,16 @@ class Losses(NamedTuple):
     norm: float
 
 
+def own_rows(settings: TrainSettings, world: World) -> range:
+    """The rows of a batch that belong to this process, which computes them in equal parts."""
+    rows = world.rows(settings.batch)
+    if len(rows) % settings.accumulate:
+        raise ConfigError(
+            f"accumulate: the {len(rows)} rows of a process cannot be cut into {settings.accumulate} equal parts"
+        )
+    return rows
+
+
 class Learner:
     """A model, its optimiser and the text that it reads; `step` is one training step."""
 
@@ -100,10 +110,7 @@ class Learner:
         start: Start | None = None,
     ) -> None:
         self.settings, self.world, self.device = settings, world, local_device(settings.device)
-        self._rows = world.rows(settings.batch)
-        if len(self._rows) % settings.accumulate:
-            rows, parts = len(self._rows), settings.accumulate
-            raise ConfigError(f"accumulate: the {rows} rows of a process cannot be cut into {parts} equal parts")
+        self._rows = own_rows(settings, world)
         dtype = torch.float64 if settings.precision == "float64" else torch.float32
         self.bilm = BiLM(config).reset(settings.seed).to(self.device, dtype)
         self.softmax = random_softmax(words, config, settings.seed).to(self.device, dtype)

@@ -65,7 +65,11 @@ class Optimizer:
         for parameter, name in self._names.items():
             start = f"bilm.{name}."
             found = {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}
-            self._dense.state[parameter] = {key: value.clone() for key, value in found.items()}
+            # Only fused optimisers have the number of the step where the parameters are.
+            places = {"step": parameter.device if self._dense.defaults["fused"] else torch.device("cpu")}
+            self._dense.state[parameter] = {
+                key: value.to(places.get(key, parameter.device), copy=True) for key, value in found.items()
+            }
         for name, momentum in self._muon.momentum.items():
             momentum.copy_(tensors[f"bilm.{name}.momentum"])
         for name, rows in self._rows.items():

@@ -21,13 +21,13 @@ from stelmo.errors import ConfigError, OutputError
 from stelmo.formats import models
 from stelmo.progress import NoProgress, stop_asked
 from stelmo.settings import BUDGETS, seconds
-from stelmo.store import runs
+from stelmo.store import atomic, runs
 from stelmo.store.folder import FORMAT
 from stelmo.store.runs import Run
 from stelmo.store.saved import SavedModel
 from stelmo.text.ids import word_ids
 from stelmo.train.batches import Batches, sampled_words
-from stelmo.train.learner import Learner, Losses, Start, counted_start, mean_token_vector
+from stelmo.train.learner import Learner, Losses, Start, counted_start, mean_token_vector, own_rows
 from stelmo.train.presets import Plan, refuse_misfit
 from stelmo.train.run_state import (
     Best,
@@ -52,7 +52,7 @@ FREE = frozenset(
 )
 SECONDS_BETWEEN_PICTURES = 60.0
 DIVERGED = 3.0  # nats by which the loss may exceed its lowest value
-WARM_UP_SENTENCES = 64  # of the training text, for the warm state of the model
+WARM_UP_SENTENCES, WARM_UP_WORDS = 64, 100  # of the training text, for the warm state of the model
 
 
 class Outcome(NamedTuple):
@@ -80,7 +80,7 @@ def pretrain(
         torch.set_num_threads(plan.train.threads or threads)
         world = world or stack.enter_context(join(local_device(plan.train.device)))
         run, listener = Run(to), (progress or NoProgress()) if world.first else NoProgress()
-        world.rows(plan.train.batch)  # refused before anything is written
+        own_rows(plan.train, world)  # refused before anything is written
         world.lead(lambda: stack.enter_context(run.held()))
         world.lead(lambda: run.start(_about(plan, corpus), FREE))
         checkpoint = world.lead(lambda: run.newest(listener.message))
@@ -181,9 +181,11 @@ class Pretraining:
             if not self._world.share(written):
                 state.best, state.worse = before.best, before.worse
         state.finished = state.share >= 1.0 or state.worse >= (settings.patience or math.inf)
-        if state.finished and (state.best is None or state.best.step != state.step):
+        if state.finished:
+            best = state.best is not None and state.best.step == state.step
             with self._tolerating(False):  # before the checkpoint that marks the end
-                self._world.lead(lambda: self._write_model("last"))
+                # An earlier end, if a finished run was continued, is not the last model any more.
+                self._world.lead(lambda: atomic.remove(self._run.path / "last") if best else self._write_model("last"))
         self._save(needed=state.finished)
 
     def _save(self, needed: bool) -> None:
@@ -209,7 +211,7 @@ class Pretraining:
         start = None
         if bilm.config.has_state:
             count = min(WARM_UP_SENTENCES, len(self._train))
-            text = [self._corpus.words.words(self._train[number]) for number in range(count)]
+            text = [self._corpus.words.words(self._train[number][:WARM_UP_WORDS]) for number in range(count)]
             with torch.no_grad():
                 start = warm_state(bilm, self._ids_of, text)
         saved = SavedModel(bilm, FORMAT, words, read_softmax=lambda: softmax, start=start, alphabet=self._alphabet)
@@ -323,5 +325,5 @@ def _warm_start(plan: Plan, warm: WarmStart, corpus: Corpus, run: Run, world: Wo
         return warm_start(warm, plan.model, plan.train.seed, corpus, run, progress.message, advance)
 
     found: list[Start] = []
-    world.lead(lambda: found.append(started()))
+    world.lead(lambda: found.append(started()), long=True)
     return found[0] if found else started()

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from stelmo.config import CodePointInput, ModelConfig, WordInput, parse
 from stelmo.corpus.folder import Corpus, type_counts
 from stelmo.errors import ConfigError, DataError, ModelError
@@ -155,10 +157,10 @@ def _frozen_start(
 
         vectors = warm.vectors or trained_once(corpus, to, progress.message)
         found = WordVectors(corpus, vectors, warm.settings, saved.config.projection)
-        fit = RowFit(saved.bilm, corpus, found, settings.softmax, saved.alphabet)
+        fit = RowFit(saved.to(torch.float32).bilm, corpus, found, settings.softmax, saved.alphabet)
         return fit.run(max(1, warm.settings.steps // 10), advance)
 
-    return start._replace(softmax=world.lead(learned))
+    return start._replace(softmax=world.lead(learned, long=True))
 
 
 def _start(saved: SavedModel, softmax: Softmax, frozen: bool) -> Start:

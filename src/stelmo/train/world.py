@@ -19,6 +19,7 @@ from stelmo.errors import ConfigError, StelmoError
 
 # Rank 0 writes while the others wait; a dead machine is detected after this time, a dead process at once.
 PATIENCE = timedelta(minutes=30)
+LONG = timedelta(days=7)  # the same where rank 0 fits static vectors
 Anything = TypeVar("Anything")
 
 
@@ -55,16 +56,17 @@ class World:
         """The value of rank 0."""
         return value
 
-    def lead(self, work: Callable[[], Anything]) -> Anything:
-        """Rank 0 works while the others wait; all get its result, or raise its error."""
+    def lead(self, work: Callable[[], Anything], long: bool = False) -> Anything:
+        """Rank 0 works while the others wait; all get its result, or raise its error. `long`: it may take hours."""
         return work()
 
 
 class Many(World):
     """One of several processes."""
 
-    def __init__(self, rank: int, size: int) -> None:
+    def __init__(self, rank: int, size: int, waiting: dist.ProcessGroup | None = None) -> None:
         self.rank, self.size = rank, size
+        self._waiting = waiting  # all processes, for what takes long
 
     def sum_(self, *tensors: Tensor) -> None:
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])  # one message is cheaper than many
@@ -86,13 +88,13 @@ class Many(World):
             dist.all_gather(parts, tensor.contiguous())
         return torch.cat(parts, dim)
 
-    def share(self, value: Anything) -> Anything:
+    def share(self, value: Anything, group: dist.ProcessGroup | None = None) -> Anything:
         box = [value]
         with _whole():
-            dist.broadcast_object_list(box, 0)
+            dist.broadcast_object_list(box, 0, group)
         return box[0]
 
-    def lead(self, work: Callable[[], Anything]) -> Anything:
+    def lead(self, work: Callable[[], Anything], long: bool = False) -> Anything:
         result: Anything | None = None
         problem: StelmoError | None = None
         if self.first:
@@ -100,7 +102,7 @@ class Many(World):
                 result = work()
             except StelmoError as found:
                 problem = found
-        result, problem = self.share((result, problem))
+        result, problem = self.share((result, problem), self._waiting if long else None)
         if problem is not None:
             raise problem
         return cast(Anything, result)
@@ -121,8 +123,9 @@ def join(device: torch.device) -> Iterator[World]:
         torch.cuda.set_device(device)  # NCCL sends from the card that is set
     with _whole():
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+        waiting = dist.new_group(backend="gloo", timeout=LONG)
     try:
-        yield Many(rank, size)
+        yield Many(rank, size, waiting)
         with _whole():
             dist.barrier()  # no process leaves while another still waits for a message
     finally:

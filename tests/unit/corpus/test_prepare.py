@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -439,6 +440,23 @@ def test_a_working_folder_that_is_not_ours_is_left_alone(tmp_path):
     with pytest.raises(OutputError, match=r"notes\.md"):
         made(tmp_path, "a\n")
     assert (tmp_path / "corpus.partial" / "notes.md").exists()
+
+
+def test_a_link_to_a_folder_is_followed(tmp_path):
+    (tmp_path / "disk" / "corpus").mkdir(parents=True)
+    (tmp_path / "corpus").symlink_to(tmp_path / "disk" / "corpus")
+    for overwrite in (False, True):
+        assert made(tmp_path, "a\n", overwrite=overwrite).train.tokens == 1
+        assert (tmp_path / "corpus").is_symlink()
+    assert [path.name for path in (tmp_path / "disk").iterdir()] == ["corpus"]
+
+
+def test_the_current_folder_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "corpus").mkdir()
+    monkeypatch.chdir(tmp_path / "corpus")
+    with pytest.raises(OutputError, match="a mount point or the current folder"):
+        prepare([write(tmp_path / "a.txt", "a\n")], Path(), TOKENS)
+    assert not (tmp_path / "corpus.partial").exists()
 
 
 def test_an_empty_folder_is_filled(tmp_path):

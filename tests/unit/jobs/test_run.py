@@ -159,6 +159,21 @@ def test_a_run_left_by_other_settings_is_not_mixed_in(tmp_path):
     np.testing.assert_allclose(read_back(tmp_path / "v.npz")[0], top, atol=1e-6)
 
 
+def test_a_folder_of_something_else_beside_the_output_is_left_alone(tmp_path):
+    mine = tmp_path / "v.npz.partial" / "thesis.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    for overwrite in (False, True):
+        with pytest.raises(OutputError, match=r"partial is needed for unfinished work but contains thesis\.txt"):
+            embed(tmp_path / "v.npz", overwrite=overwrite)
+    mine.rename(tmp_path / "thesis.txt")
+    embed(tmp_path / "v.npz")
+    mine.parent.mkdir()
+    (tmp_path / "thesis.txt").rename(mine)
+    embed(tmp_path / "v.npz")  # finished already
+    assert mine.read_text() == "mine"
+
+
 def test_a_damaged_block_is_computed_again(tmp_path):
     with pytest.raises(PulledPlugError):
         embed(tmp_path / "v.npz", sentences=interrupted(17))

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 import tiny
@@ -73,6 +75,40 @@ def test_where_all_are_damaged_there_is_none(run, said):
     run.save(1, TENSORS, {}, keep=2)
     flip_a_bit(run.checkpoints()[0], -1)
     assert run.newest(said.append) is None
+
+
+def test_a_damaged_checkpoint_does_not_take_the_place_of_a_later_one(run, said):
+    run.save(1000, TENSORS, {}, keep=1)
+    flip_a_bit(run.checkpoints()[0], -1)
+    assert run.newest(said.append) is None
+    run.save(50, TENSORS, {}, keep=1)
+    assert run.newest(said.append).stem == "000000050"
+    assert len(said) == 1
+
+
+KILLED = """
+import os, sys, torch
+from pathlib import Path
+from stelmo.store import runs
+from safetensors import torch as library
+save = library.save_file
+library.save_file = lambda tensors, path: (Path(path).with_name(".tmpAbC123").write_bytes(b"half"), os._exit(9))
+runs.Run(Path(sys.argv[1])).save(1, {"a": torch.zeros(3)}, {}, keep=1)
+"""
+
+
+def test_a_process_killed_while_it_saves_leaves_nothing_that_the_next_one_keeps(run):
+    assert subprocess.run([sys.executable, "-c", KILLED, str(run.path)], check=False).returncode == 9
+    assert any(run.path.rglob(".tmp*"))
+    run.start(ABOUT, FREE)
+    assert list((run.path / "checkpoints").iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
+def test_a_checkpoint_has_the_permissions_of_any_new_file(run):
+    run.save(1, TENSORS, {}, keep=1)
+    (run.path / "other").touch()
+    assert run.checkpoints()[0].stat().st_mode == (run.path / "other").stat().st_mode
 
 
 def test_a_flip_anywhere_behind_the_header_is_noticed(run):

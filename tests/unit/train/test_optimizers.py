@@ -50,6 +50,23 @@ def test_where_every_row_has_a_gradient_it_is_torch_s_optimiser(name):
     torch.testing.assert_close(ours.bias, theirs.bias, rtol=1e-12, atol=1e-12)
 
 
+def test_a_resumed_state_is_where_the_parameters_are():
+    stepping = optimizer("adagrad", head())
+    for parameter in tiny_parameters(stepping):
+        parameter.grad = torch.ones_like(parameter)
+    stepping.step(gradient(1), LR, 1)
+    elsewhere = optimizer("adagrad", head().to("meta"), tiny.bilm(dtype=torch.float64).to("meta"))
+    elsewhere.load(stepping.tensors())
+    found = elsewhere.tensors()
+    assert found.keys() == stepping.tensors().keys()
+    assert {tensor.device.type for name, tensor in found.items() if not name.endswith("step")} == {"meta"}
+    assert {tensor.device.type for name, tensor in found.items() if name.endswith("step")} == {"cpu"}
+
+
+def tiny_parameters(stepping):
+    return [parameter for group in stepping._dense.param_groups for parameter in group["params"]]
+
+
 def test_adagrad_by_rows_is_adagrad_whose_other_gradients_are_zero():
     ours, theirs = head(), head()
     stepping, expected = optimizer("adagrad", ours), DENSE["adagrad"](theirs.parameters())

@@ -25,6 +25,7 @@ from stelmo.text.ids import word_ids
 from stelmo.train.learner import Learner, counted_start, random_softmax
 from stelmo.train.presets import plan
 from stelmo.train.pretrain import Outcome, pretrain
+from stelmo.train.world import Many
 
 SMALL = ("batch=8", "unroll=6", "lstm.cells=12", "validate_every=15", "log_every=7")
 
@@ -231,6 +232,15 @@ def test_the_best_model_is_kept_and_the_last_one_beside_it(corpus, tmp_path, mon
     assert not (tmp_path / "shorter" / "last").exists()
 
 
+def test_an_earlier_end_is_not_kept_beside_a_later_one_that_is_the_best(corpus, tmp_path, monkeypatch):
+    perplexities(monkeypatch, 3.0, 4.0)
+    pretrain(settings("decay=none", budget="tokens=1440"), corpus, tmp_path / "run")
+    assert (tmp_path / "run" / "last").is_dir()
+    perplexities(monkeypatch, 2.0)
+    pretrain(settings("decay=none"), corpus, tmp_path / "run")
+    assert not (tmp_path / "run" / "last").exists()
+
+
 def test_patience_ends_a_run_early(corpus, tmp_path, monkeypatch):
     perplexities(monkeypatch, 5.0, 3.0, 4.0, 4.0, 2.0)
     outcome = pretrain(settings("validate_every=5", "patience=2"), corpus, tmp_path / "run")
@@ -303,6 +313,16 @@ def test_a_trained_model_brings_a_warm_state_of_its_own_text(whole, corpus):
     expected = warm_state(model.bilm, word_ids(model.config, corpus.vocabulary), text)
     np.testing.assert_allclose(model.start_state("warm").h, expected.h, atol=1e-6)
     np.testing.assert_allclose(model.start_state("warm").c, expected.c, atol=1e-6)
+
+
+def test_long_sentences_are_cut_for_the_warm_state(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("stelmo.train.pretrain.WARM_UP_WORDS", 2)
+    pretrain(settings(), corpus, tmp_path / "run")
+    model = stelmo.load(tmp_path / "run" / "model")
+    sentences = Sentences(corpus.train)
+    text = [corpus.words.words(sentences[number])[:2] for number in range(min(64, len(sentences)))]
+    expected = warm_state(model.bilm, word_ids(model.config, corpus.vocabulary), text)
+    np.testing.assert_allclose(model.start_state("warm").h, expected.h, atol=1e-6)
 
 
 def mean_of_layer_0(model, corpus):
@@ -430,6 +450,12 @@ def test_a_model_that_could_not_be_kept_does_not_count_as_the_best(corpus, tmp_p
 def test_a_run_of_other_settings_is_refused_by_name(whole, corpus):
     with pytest.raises(OutputError, match=r"model.lstm.cells is 12 there, 13 here; train.lr is 0.003 there, 0.5 here"):
         pretrain(settings("lr=0.5", "lstm.cells=13"), corpus, whole.path)
+
+
+def test_parts_that_do_not_divide_a_batch_are_refused_before_anything_is_written(corpus, tmp_path):
+    with pytest.raises(ConfigError, match="accumulate: the 4 rows of a process cannot be cut into 8 equal parts"):
+        pretrain(settings("accumulate=8"), corpus, tmp_path / "run", world=Many(0, 2))
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_corpus_smaller_than_a_batch_is_refused(four, tmp_path):

@@ -252,6 +252,16 @@ def test_static_vectors_give_a_new_softmax_a_better_start(saved, corpus, tmp_pat
     assert warm["words by frequency"].perplexity < plain.perplexity
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_static_vectors_help_a_model_of_any_precision(dtype, saved, corpus, tmp_path):
+    words = ["tokens=160"]
+    found = tuned(
+        saved.to(dtype), corpus, tmp_path / "run", *words, "vectors.steps=2", vectors=str(circle(tmp_path / "a.txt")),
+        new_softmax=True, softmax_words=words,
+    )  # fmt: skip
+    assert found.outcome.finished
+
+
 def test_a_tuning_run_with_other_vectors_than_it_was_started_with_is_refused(saved, corpus, tmp_path):
     run, words = tmp_path / "run", ["tokens=160"]
     one = {"new_softmax": True, "vectors": str(circle(tmp_path / "a.txt"))}

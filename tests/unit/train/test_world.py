@@ -50,7 +50,7 @@ def test_a_lost_process_is_a_sentence(monkeypatch):
 
 def test_what_rank_0_refuses_is_refused_by_all(monkeypatch):
     box = []
-    monkeypatch.setattr(world.dist, "broadcast_object_list", lambda given, source: box.append(given))
+    monkeypatch.setattr(world.dist, "broadcast_object_list", lambda given, source, group: box.append(given))
 
     def refuse():
         raise ConfigError("no")
