@@ -145,7 +145,8 @@ class Elmo(nn.Module):
                     "Elmo: a tensor of ids, but precomputed layers are found by tokens; pass lists of tokens"
                 )
             layers_LBTD, mask_BT = self.cached.batch(sentences)
-            scale = next(self.mixes.parameters())  # the module may have been moved
+            # The module may have been moved, and a replica of DataParallel has no parameters().
+            scale: Tensor = self.mixes[0].scale  # type: ignore[assignment]
             layers_LBTD, mask_BT = layers_LBTD.to(scale), mask_BT.to(scale.device)
             return _one_or_stacked([self._dropped(mix(layers_LBTD, mask_BT), mask_BT) for mix in self.mixes]), mask_BT
         layers_LBTD, lengths_B = self._layers(sentences)
@@ -157,8 +158,10 @@ class Elmo(nn.Module):
     def _layers(self, sentences: Sequence[Sequence[str]] | Tensor) -> tuple[Tensor, Tensor]:
         """The layers (L+1, B, T, 2P) and lengths, both with markers."""
         start = State(self.start_h, self.start_c)
-        # Asked at every call: a biLM can be unfrozen, or frozen, at any time.
-        learns = any(parameter.requires_grad for parameter in self.bilm.parameters())
+        # Asked at every call: a biLM can be unfrozen, or frozen, at any time. A replica of DataParallel has no
+        # parameters(); its engine is that of the original module.
+        parameters = self.engine.bilm.parameters()
+        learns = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in parameters)
         if isinstance(sentences, Tensor):
             words = self.bilm.config.input
             if not isinstance(words, CharInput):
@@ -176,6 +179,7 @@ class Elmo(nn.Module):
             batch = plain.batch_of_tokens(found, self.engine.word_ids)
         start = start.expand(len(batch.lengths_B))
         if learns:
+            self.engine.forget_weights()  # optimisers may change them through `.data`
             layers_LBTD = plain.trained_layers(self.bilm, batch, start)
         else:
             with torch.no_grad():

@@ -51,7 +51,7 @@ def load(
     batch_rows: int = 64,
 ) -> Model:
     """The bundled model, or the one at the path, in any format: a stelmo folder, weights.hdf5 with its options.json,
-    an NLPL zip, an ELMoForManyLangs folder, an AllenNLP .th or .tar.gz, a bilm-tf checkpoint.
+    an NLPL zip, an ELMoForManyLangs folder or zip, an AllenNLP .th or .tar.gz, a bilm-tf checkpoint.
 
     Files beside the weights are found by their names, or given:
 

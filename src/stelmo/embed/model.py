@@ -37,7 +37,11 @@ Reduce = Callable[[Tensor], Tensor]  # the layers (L+1, T, 2P) of one sentence â
 
 
 class Model:
-    """A biLM ready to embed. The same sentence gives the same vector whatever batch or call it comes in."""
+    """A biLM ready to embed. The same sentence gives the same vector whatever batch or call it comes in.
+
+    With precision int8 the sentences of a batch share the scale of their numbers, so its vectors differ slightly (by up
+    to about 0.01) from batch to batch.
+    """
 
     def __init__(self, saved: SavedModel, settings: LoadSettings | None = None) -> None:
         self.settings = settings or LoadSettings()
@@ -158,7 +162,9 @@ class Model:
     def token_vectors(self, words: Sequence[str]) -> Array:
         """Words â†’ (U, P): the token layer, one half of layer 0; the other half is equal to it."""
         char_cnn = fast.char_cnn if self.bilm.encoder.table.device.type == "cpu" else reference.char_cnn
-        return _array(plain.token_vectors(self.bilm, torch.from_numpy(self.engine.word_ids(words)), char_cnn))
+        ids_U = torch.from_numpy(self.engine.word_ids(words))
+        with torch.autocast(self.bilm.encoder.table.device.type, enabled=False):
+            return _array(plain.token_vectors(self.bilm, ids_U, char_cnn))
 
     def saved(self) -> SavedModel:
         """Everything that a model file stores, with the warm state if the model has its own."""

@@ -6,6 +6,7 @@ B sentences, S sub-tokens, T words, D width.
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,8 +39,9 @@ class TransformerVectors:
         except (OSError, ValueError, KeyError) as problem:
             raise ModelError(f"{folder}: cannot be read as a Transformer ({str(problem).splitlines()[0]})") from None
         self.folder = folder
-        positions = int(self._network.config.max_position_embeddings)
-        self._longest = min(self._tokenizer.model_max_length, positions) - 2  # without the two markers
+        # A byte-level tokenizer expects words to begin with the space before them.
+        self._before_word = " " if "ByteLevel" in repr(self._tokenizer.backend_tokenizer.pre_tokenizer) else ""
+        self._longest = min(self._tokenizer.model_max_length, _positions(self._network)) - 2  # without the two markers
 
     @property
     def width(self) -> int:
@@ -50,7 +52,11 @@ class TransformerVectors:
 
     def layers(self, sentences: Sequence[Sequence[str]]) -> list[Vectors]:
         """(1, T, D) of each sentence, as a biLM of one layer would give."""
-        pieces = [(number, part) for number, words in enumerate(sentences) for part in self._parts(words)]
+        pieces = [
+            (number, part)
+            for number, words in enumerate(sentences)
+            for part in self._parts([self._before_word + word for word in words])
+        ]
         # Similar lengths in a batch: little padding.
         order = sorted(range(len(pieces)), key=lambda place: len(pieces[place][1]))
         found: dict[int, Vectors] = {}
@@ -92,6 +98,13 @@ class TransformerVectors:
             yield np.stack(
                 [hidden_SD[owners == n].mean(0) if (owners == n).any() else zero_D for n in range(len(words))]
             )
+
+
+def _positions(network: Any) -> int:
+    """The positions that a text may use; RoBERTa and its relatives count them from the one after the padding's."""
+    tables = (part for name, part in network.named_modules() if name.endswith("position_embeddings"))
+    padding = getattr(next(tables, None), "padding_idx", None)
+    return int(network.config.max_position_embeddings) - (0 if padding is None else padding + 1)
 
 
 def digest(path: Path) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from stelmo.config import ModelConfig, choose
 from stelmo.engine import plain, planning
-from stelmo.engine.packed import EndToEnd, Packed
+from stelmo.engine.packed import EndToEnd, Packed, Versions, versions
 from stelmo.engine.plain import Plain
 from stelmo.engine.planning import arrangement
 from stelmo.errors import ConfigError, DataError
@@ -29,7 +29,8 @@ WAY_OUT = "split raw text with stelmo.tokenize(text) first"
 class Engine:
     """Runs a biLM: on the CPU by `Packed` (LSTMs) or `EndToEnd` (other encoders), on other devices by its modules.
 
-    The packed copy of the weights is made when it is first needed, and again when the parameters have changed.
+    The packed copy of the weights is made when it is first needed, and again when the parameters have changed in place
+    or have been moved. Changes through `.data`, and of a model loaded in `torch.inference_mode()`, go unnoticed.
     """
 
     def __init__(
@@ -38,12 +39,13 @@ class Engine:
         self.bilm, self.word_ids, self.settings = bilm, word_ids, settings or LoadSettings()
         self.plan = planning.plan(bilm.config, sum(map(Tensor.numel, bilm.parameters())), self.settings)
         self.own_warm_state = warm
-        self._borrowed: State | None = None  # warm state of a model without its own, from a few English sentences
+        # The warm state of a model without its own, from a few English sentences, and the weights it was computed with.
+        self._borrowed: tuple[Versions, State] | None = None
         self._packed: Packed | EndToEnd | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the packed weights, which are made again from the biLM."""
-        return {**self.__dict__, "_packed": None}
+        """Without what is made again from the biLM: the packed weights and a borrowed warm state."""
+        return {**self.__dict__, "_packed": None, "_borrowed": None}
 
     def run(
         self,
@@ -58,7 +60,8 @@ class Engine:
 
         Every sentence starts from `state`, a policy or a state of one row. With `rows`, or under the policy carry,
         sentences are computed in input order, `rows` at a time, and each row of a batch starts where the same row of
-        the batch before it ended. With `markers`, `keep` gets <S> and </S>, too: (L+1, T+2, 2P).
+        the batch before it ended. With `markers`, `keep` gets <S> and </S>, too: (L+1, T+2, 2P). The precision is that
+        of the settings, even under the caller's autocast.
         """
         found = checked(sentences)
         start = self.settings.state if state is None else state
@@ -68,7 +71,7 @@ class Engine:
         elif not isinstance(start, State):
             start = self.start_state(start)
         compute, kept = self.compute(), dict[int, Kept]()
-        with torch.inference_mode():
+        with torch.inference_mode(), torch.autocast(self.bilm.encoder.table.device.type, enabled=False):
             if rows is None:
                 filled = [position for position, words in enumerate(found) if words or markers]
                 if len(filled) < len(found):  # a text can have millions of blank lines: they share one result
@@ -106,6 +109,10 @@ class Engine:
             self._packed = Packed(self.bilm, self.word_ids, self.plan.words, arrange)
         return self._packed
 
+    def forget_weights(self) -> None:
+        """Copy the weights again when they are next needed, even if no change to them can be noticed."""
+        self._packed = None
+
     def forget_words(self) -> None:
         """Compute every token vector again. Its last bit can depend on the words it is computed together with."""
         if self._packed is not None:
@@ -117,11 +124,12 @@ class Engine:
         refuse_state(self.bilm.config, policy)
         if policy != "warm":
             return self.bilm.zero_state()
-        if self.own_warm_state is not None:
-            return self.own_warm_state
-        if self._borrowed is None:
-            self._borrowed = plain.warm_state(self.bilm, self.word_ids)
-        return self._borrowed
+        if self.own_warm_state is not None:  # the biLM may have been moved or converted since
+            return self.own_warm_state.to(self.bilm.encoder.table.device, self.bilm.encoder.table.dtype)
+        found = versions(self.bilm)
+        if self._borrowed is None or self._borrowed[0] != found:
+            self._borrowed = found, plain.warm_state(self.bilm, self.word_ids)
+        return self._borrowed[1]
 
     def warm_up(self, sentences: Sentences) -> None:
         """Make the state after these sentences the warm state."""

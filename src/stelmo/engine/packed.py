@@ -34,6 +34,7 @@ WORK_FOR_A_THREAD = 4_000_000  # multiplications in a step of a layer above whic
 WORK_FOR_A_DIRECTION = 20_000_000  # multiplications in a direction above which a thread of its own pays off
 LayerStates = list[tuple[Tensor, Tensor]]  # h (G, B, P) and c (G, B, H) of every layer
 Outputs = tuple[list[Tensor], LayerStates]
+Versions = list[tuple[int, int]]  # address and number of changes of each parameter
 Result = TypeVar("Result")
 
 
@@ -44,7 +45,7 @@ class CachedWords:
     """The token layer, with vectors remembered as long as the parameters are the same; both CPU paths build on it."""
 
     def __init__(self, bilm: BiLM, ids_of: WordIds, words: int) -> None:
-        self._made_from = _versions(bilm)
+        self._made_from = versions(bilm)
         self._token_layer = WordCache(
             lambda words: plain.token_vectors(bilm, torch.from_numpy(ids_of(words)), fast.char_cnn), words
         )
@@ -54,11 +55,12 @@ class CachedWords:
 
     def is_stale(self, bilm: BiLM) -> bool:
         """Whether the parameters have changed since this was made."""
-        return self._made_from != _versions(bilm)
+        return self._made_from != versions(bilm)
 
 
-def _versions(bilm: BiLM) -> list[tuple[int, int]]:
-    return [(parameter.data_ptr(), parameter._version) for parameter in bilm.parameters()]
+def versions(bilm: BiLM) -> Versions:
+    """Equal as long as the parameters are the same."""
+    return [(each.data_ptr(), 0 if each.is_inference() else each._version) for each in bilm.parameters()]
 
 
 class WordCache:
@@ -95,24 +97,62 @@ class WordCache:
 # Threads
 
 
-def side_by_side(work: Callable[[int, int], Result]) -> tuple[Result, Result]:
-    """What `work(direction, threads)` returns for each direction, computed at the same time in two threads; with a
-    single thread allowed, one after the other."""
+def side_by_side(work: Callable[[int], Result]) -> tuple[Result, Result]:
+    """What `work(direction)` returns for each direction, computed at the same time in two threads; with a single thread
+    allowed, one after the other."""
+    if torch.get_num_threads() == 1:
+        return work(0), work(1)
+
+    def limited(direction: int) -> Result:
+        torch.set_num_threads(share)
+        return work(direction)
+
     with shared_threads(2) as share, ThreadPoolExecutor(1) as other:  # no thread outlives a call: users may fork
-        alone = torch.get_num_threads() == 1
-        later = None if alone else other.submit(work, 1, share)
-        forward = work(0, share)
-        return forward, later.result() if later else work(1, 1)
+        later = other.submit(limited, 1)
+        return limited(0), later.result()
+
+
+class _Default:
+    """The count that new threads start with, while calls that run at the same time change it."""
+
+    def __init__(self) -> None:
+        self._lock, self._calls, self._threads = Lock(), 0, 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._calls:
+                self._threads = _in_new_thread(torch.get_num_threads)
+            self._calls += 1
+
+    def __exit__(self, *problem: object) -> None:
+        with self._lock:
+            self._calls -= 1
+            if not self._calls:
+                _in_new_thread(partial(torch.set_num_threads, self._threads))
+
+
+_DEFAULT = _Default()
 
 
 @contextmanager
 def shared_threads(workers: int) -> Iterator[int]:
-    """The threads each worker may use; torch's own count is restored when the block ends."""
+    """The threads each worker may use; torch's own counts are restored when the block ends.
+
+    `torch.set_num_threads` sets two counts: that of the calling thread, and the one that new threads start with. A
+    thread that first uses torch during another's block starts with the share, so its own count says nothing about the
+    second one, which the last of all blocks restores.
+    """
     threads = torch.get_num_threads()
-    try:
-        yield max(1, threads // workers)
-    finally:
-        torch.set_num_threads(threads)
+    with _DEFAULT:
+        try:
+            yield max(1, threads // workers)
+        finally:
+            torch.set_num_threads(threads)
+
+
+def _in_new_thread(ask: Callable[[], Result]) -> Result:
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(ask).result()
 
 
 # LSTMs
@@ -172,12 +212,12 @@ class Packed(CachedWords):
         index_2N = torch.stack([index_N[found.forward_N], index_N[found.backward_N]])
         directions = partial(self._directions, x_UP, index_2N, found.sizes, begun)
         if found.sizes[0] * self._config.projection * 4 * self._config.cells >= WORK_FOR_A_THREAD:
-            both = side_by_side(lambda number, threads: directions(slice(number, number + 1), threads))
+            both = side_by_side(lambda number: directions(slice(number, number + 1)))
             outputs = [torch.cat(parts) for parts in zip(both[0][0], both[1][0], strict=True)]
             pairs = zip(both[0][1], both[1][1], strict=True)
             ends = [(torch.cat([h, h_]), torch.cat([c, c_])) for (h, c), (h_, c_) in pairs]
         else:  # both directions in the same calls, which cost more than the work they do for few rows
-            outputs, ends = directions(slice(0, 2), torch.get_num_threads())
+            outputs, ends = directions(slice(0, 2))
         layers_LND = _joined(x_UP[index_N], outputs, found)
         refuse_overflow(layers_LND)
         place = sorted(range(len(order)), key=order.__getitem__)
@@ -193,11 +233,8 @@ class Packed(CachedWords):
         return self._token_layer(list(numbers)), index_N
 
     @torch.inference_mode()
-    def _directions(
-        self, x_UP: Tensor, index_2N: Tensor, sizes: list[int], begun: LayerStates, some: slice, threads: int
-    ) -> Outputs:
+    def _directions(self, x_UP: Tensor, index_2N: Tensor, sizes: list[int], begun: LayerStates, some: slice) -> Outputs:
         """The packed outputs (G, N, P) of every layer in some directions, and its state at each row's end."""
-        torch.set_num_threads(threads)
         outputs: list[Tensor] = []
         ends = []
         for depth, weights in enumerate(layers.of(some) for layers in self._layers):
@@ -290,9 +327,8 @@ class EndToEnd(CachedWords):
         assert context is not None
 
         @torch.inference_mode()
-        def work(direction: int, threads: int) -> None:
+        def work(direction: int) -> None:
             """Fills one half of the layers."""
-            torch.set_num_threads(threads)
             index_N, runs, kept = both[direction]
             x_NP = x_UP[index_N]
             for half_NP, y_NP in zip(halves[direction], [x_NP, *context(direction, x_NP, runs)], strict=True):
@@ -301,7 +337,7 @@ class EndToEnd(CachedWords):
         if len(both[0].index_N) * self._weights >= WORK_FOR_A_DIRECTION:
             side_by_side(work)
         else:
-            work(0, torch.get_num_threads())
-            work(1, torch.get_num_threads())
+            work(0)
+            work(1)
         refuse_overflow(layers_LND)
         return list(torch.split(layers_LND, [len(words) + 2 * whole for words in sentences], 1)), start

@@ -94,7 +94,8 @@ def _layers(bilm: BiLM, batch: Batch, start: State, char_cnn: CharCnn, lstm: Lst
 def warm_state(bilm: BiLM, ids_of: WordIds, sentences: Sequence[Words] = WARM_UP) -> State:
     """The mean of the states at the end of some sentences: a fixed state for `state="warm"` to start from."""
     batch = batch_of_tokens(sentences, ids_of)
-    _, ends = layers(bilm, batch, bilm.zero_state(len(sentences)))
+    with torch.autocast(bilm.encoder.table.device.type, enabled=False):  # the state outlives the caller's autocast
+        _, ends = layers(bilm, batch, bilm.zero_state(len(sentences)))
     return State(*(part.mean(2, keepdim=True) for part in ends))
 
 
@@ -121,8 +122,11 @@ class Plain(NamedTuple):
 
 
 def refuse_overflow(layers: Tensor) -> None:
-    """Refuse NaN and infinity, by one sum for a whole batch: either of them in the layers makes it NaN or infinite."""
-    if not bool(layers.sum().isfinite()):
+    """Refuse NaN and infinity, by one sum for a whole batch: either of them in the layers makes it NaN or infinite.
+
+    In at least float32, because a sum of many good layers in float16 overflows.
+    """
+    if not bool(layers.sum(dtype=torch.promote_types(layers.dtype, torch.float32)).isfinite()):
         raise ModelError(
             "the model computes NaN or infinity: its weights are too large or damaged; "
             "convert or train the model again, or load another one"

@@ -24,7 +24,8 @@ from stelmo.store.layers import LayerFolder, Manifest
 from stelmo.store.saved import Mix
 
 BLOCK_TOKENS: int = OutputSettings.model_fields["block_tokens"].default
-HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # change the last bits at most
+HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # change the last bits at most, except
+BATCHING = {"batch_tokens", "memory"}  # in int8, where a sentence's numbers depend on those computed together with it
 
 
 def precompute(
@@ -92,7 +93,8 @@ def _of_bilm(model: Model, state: StatePolicy | None) -> _Source:
         model.forget_words()  # so that a block has the same bits whether or not others ran before it
         return model.layers(block, policy)
 
-    settings = model.settings.model_dump(mode="json", exclude=HARMLESS) | {"state": policy}
+    left_out = HARMLESS - BATCHING if model.settings.precision == "int8" else HARMLESS
+    settings = model.settings.model_dump(mode="json", exclude=left_out) | {"state": policy}
     start = np.concatenate([part.cpu().double().numpy().ravel() for part in model.start_state(policy)])
     computed = model.layers([[]], policy)[0].dtype.name
     return _Source(model.saved().fingerprint(), settings, start, model.config, model.mixes, computed, layers)

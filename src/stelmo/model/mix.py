@@ -37,7 +37,9 @@ class ScalarMix(nn.Module):
             raise ConfigError(f"ScalarMix: depth {depth}, l2 {l2}; depth is at least 1 and l2 not negative")
         choose("layer_norm", layer_norm, (False, True, *EPSILON))
         self.depth, self.l2, self.top_only = depth, l2, top_only
-        self.layer_norm: LayerNorm | None = "bilm" if layer_norm is True else layer_norm or None
+        # The choices include what equals a bool, such as 1 and np.True_.
+        named = layer_norm if isinstance(layer_norm, str) else None
+        self.layer_norm: LayerNorm | None = named or ("bilm" if layer_norm else None)
         self.logits = None if top_only else nn.Parameter(torch.zeros(depth))
         self.scale = nn.Parameter(torch.tensor(float(gamma)))
 

@@ -1,7 +1,8 @@
 """Products in 8-bit numbers: about half the time of float32 on a wide layer, nearly the same values. Knows no modules.
 
-A weight matrix has one fixed scale per column; its input has one scale, computed for each product. n rows, K inputs,
-N outputs.
+A weight matrix has one fixed scale per column; its input has one scale, computed for each product, so the result for a
+row depends on the other rows. A scale for each row would need a second pass over the output.
+n rows, K inputs, N outputs.
 
     x W  ≈  scale_x · scale_N · (q(x) − 128) q(W)        q(x) in 0 … 255, q(W) in −127 … 127
 

@@ -30,9 +30,10 @@ _UNREADABLE = regex.compile(r"(?P<surrogate>\p{Cs})|[^\S\t-\r ]")
 
 def split(text: str, language: str = "en") -> list[Span]:
     """The sentences of a text, in order; all that lies between them is white space."""
+    code = tokens.primary(language)
     paragraphs = [0, *(match.end() for match in _BLANK_LINE.finditer(text)), len(text)]
     plain = text if text.isascii() else _UNREADABLE.sub(lambda match: "x" if match["surrogate"] else " ", text)
-    cuts = [start + cut for start, end in pairwise(paragraphs) for cut in _boundaries(plain[start:end], language)]
+    cuts = [start + cut for start, end in pairwise(paragraphs) for cut in _boundaries(plain[start:end], code)]
     spans = []
     for start, end in pairwise([0, *cuts, len(text)]):
         piece = text[start:end]

@@ -37,10 +37,16 @@ def scan(text: str, language: str = "en", contractions: str = "ptb") -> Iterator
     """The tokens of `tokenize`, one at a time."""
     if contractions not in CONTRACTIONS:
         raise ConfigError(f"contractions {contractions!r}: expected one of {', '.join(CONTRACTIONS)}")
-    primary = language.replace("_", "-").split("-")[0].lower()  # "pt-BR" → "pt"
-    if len(primary) > 3:
+    pattern = _pattern(primary(language), contractions)
+    return (Token(match.group(), *match.span()) for match in pattern.finditer(text))
+
+
+def primary(language: str) -> str:
+    """A language's code without its region, in small letters: "pt-BR" → "pt"."""
+    code = language.replace("_", "-").split("-")[0].lower()
+    if len(code) > 3:
         raise ConfigError(f"language {language!r}: expected a code of two or three letters, such as en, de, zh")
-    return (Token(match.group(), *match.span()) for match in _pattern(primary, contractions).finditer(text))
+    return code
 
 
 # Characters. The ranges written out first are redundant; for most text they avoid the slower lookup of properties.

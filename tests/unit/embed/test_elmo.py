@@ -10,6 +10,7 @@ import torch
 from shared import loaded
 
 import stelmo
+from stelmo.engine import plain
 from stelmo.text import chars
 
 OPTIONS = oracle.options(highways=2)
@@ -263,6 +264,74 @@ def test_a_state_dict_round_trip_changes_nothing(settings, tmp_path):
 def test_a_copy_of_the_module_computes_the_same():
     elmo = learned(elmo_of())
     assert torch.equal(copy.deepcopy(elmo)(SENTENCES)[0], elmo(SENTENCES)[0])
+
+
+def test_a_trainable_bilm_is_run_without_gradient_as_a_frozen_one_is(monkeypatch):
+    elmo = elmo_of(trainable=True)
+    expected = elmo(SENTENCES)[0].detach()
+    monkeypatch.setattr(plain, "trained_layers", lambda *arguments: pytest.fail("trained_layers"))
+    with torch.no_grad():
+        found, _ = elmo(SENTENCES)
+    assert not found.requires_grad
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def test_weights_changed_through_data_in_training_are_used_in_the_next_evaluation():
+    elmo = elmo_of(trainable=True)
+    with torch.no_grad():
+        before, _ = elmo(SENTENCES)
+    elmo(SENTENCES)[0].square().sum().backward()
+    for parameter in elmo.bilm.parameters():
+        parameter.data.sub_(0.01 * parameter.grad)  # unseen by the version counter
+    trained = elmo(SENTENCES)[0].detach()
+    with torch.no_grad():
+        after, _ = elmo(SENTENCES)
+    assert (after - before).abs().max() > 1e-4
+    torch.testing.assert_close(after, trained, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_changes_the_frozen_layers_by_nothing_and_their_mix_by_its_rounding(dtype):
+    elmo = learned(elmo_of(model_of(precision="float32")).float())
+    expected, _ = elmo(SENTENCES)
+    fresh = learned(elmo_of(model_of(precision="float32")).float())  # no word is known
+    with torch.autocast("cpu", dtype):
+        found, _ = fresh(SENTENCES)
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.02)
+    assert torch.equal(fresh(SENTENCES)[0], expected)
+
+
+# Replicas of torch.nn.DataParallel
+
+
+def replica_of(network):
+    """`torch.nn.parallel.replicate` for one device, here the CPU: no parameters, but clones of them as attributes."""
+    modules = list(network.modules())
+    replicas = {module: module._replicate_for_data_parallel() for module in modules}
+    for module, replica in replicas.items():
+        for name, child in module._modules.items():
+            setattr(replica, name, None if child is None else replicas[child])
+        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+            setattr(replica, name, None if tensor is None else tensor.clone())
+    return replicas[network]
+
+
+@pytest.mark.parametrize(
+    "given", [SENTENCES, torch.from_numpy(chars.encode_sentences(SENTENCES))], ids=["tokens", "ids"]
+)
+def test_a_replica_trains_the_parameters_of_its_original(given):
+    elmo, alone = (learned(elmo_of(trainable=True)) for _ in range(2))
+    replica = replica_of(elmo)
+    assert not list(replica.parameters())
+    (replica(given)[0] ** 2).sum().backward()
+    (alone(given)[0] ** 2).sum().backward()
+    for (name, found), right in zip(elmo.named_parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(found.grad, right.grad, msg=name)
+
+
+def test_a_replica_mixes_stored_layers(tmp_path):
+    elmo = stelmo.Elmo(stelmo.precompute(model_of(), SENTENCES, tmp_path), dropout=0.0)
+    assert torch.equal(replica_of(elmo)(SENTENCES)[0], elmo(SENTENCES)[0])
 
 
 # Refusals

@@ -66,6 +66,12 @@ def test_a_layer_that_is_not_there_is_refused(layer):
         tiny.model().embed([["a"]], layer=layer)
 
 
+def test_the_caller_s_autocast_does_not_change_token_vectors(model):
+    expected = model.token_vectors(["the", "new"])
+    with torch.autocast("cpu", torch.bfloat16):
+        np.testing.assert_array_equal(model.token_vectors(["the", "new"]), expected)
+
+
 def test_threads_are_honoured():
     before = torch.get_num_threads()
     try:

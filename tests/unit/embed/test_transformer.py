@@ -36,6 +36,50 @@ def test_a_sentence_that_is_too_long_is_read_in_parts_and_no_word_is_lost(bert):
     np.testing.assert_allclose(found[0, 4], second[3], atol=1e-6)
 
 
+@pytest.fixture(params=["RoBERTa", "any"])
+def roberta(request, tmp_path):
+    """A random RoBERTa of ten positions, two of which no text can use, with a byte-level tokenizer: as RoBERTa's own
+    class, or as a file without a class. Neither says how long a text may be."""
+    transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    pieces = tokenizers.ByteLevelBPETokenizer()
+    pieces.train_from_iterator(["by the bank"] * 9, vocab_size=300, special_tokens=special, show_progress=False)
+    if request.param == "any":
+        names = dict(zip(("bos_token", "pad_token", "eos_token", "unk_token", "mask_token"), special, strict=True))
+        pieces.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+        transformers.PreTrainedTokenizerFast(tokenizer_object=pieces._tokenizer, **names).save_pretrained(tmp_path)
+    else:
+        pieces.save_model(str(tmp_path))
+        transformers.RobertaTokenizerFast.from_pretrained(tmp_path).save_pretrained(tmp_path)
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.RobertaConfig(vocab_size=pieces.get_vocab_size(), max_position_embeddings=10, **shape)
+    torch.manual_seed(0)
+    transformers.RobertaModel(config).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_words_are_read_by_a_byte_level_tokenizer_as_in_running_text(roberta):
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(roberta)
+    pieces = [tokenizer.convert_tokens_to_ids(piece) for piece in ("Ġthe", "Ġbank")]
+    assert tokenizer.unk_token_id not in pieces
+    with torch.inference_mode():
+        network = AutoModel.from_pretrained(roberta).eval()
+        expected = network(input_ids=torch.tensor([[0, *pieces, 2]])).last_hidden_state[0, 1:-1].numpy()
+    (found,) = TransformerVectors(roberta).layers([["the", "bank"]])
+    np.testing.assert_allclose(found[0], expected, atol=1e-6)
+
+
+def test_a_text_as_long_as_the_usable_positions_is_read_whole_and_a_longer_one_in_parts(roberta):
+    vectors = TransformerVectors(roberta)
+    whole, longer = (vectors.layers([["bank"] * words])[0] for words in (6, 13))
+    assert whole.shape == (1, 6, 8)
+    assert longer.shape == (1, 13, 8)
+    np.testing.assert_allclose(longer[:, :6], whole, atol=1e-6)
+    np.testing.assert_allclose(longer[:, 6:12], whole, atol=1e-6)
+
+
 def test_a_folder_without_a_transformer_is_refused(tmp_path):
     pytest.importorskip("transformers")
     with pytest.raises(ModelError, match=r"no config\.json"):

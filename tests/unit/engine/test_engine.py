@@ -196,6 +196,29 @@ def test_warming_up_on_nothing_is_refused():
         loaded(OPTIONS, ARRAYS).warm_up([])
 
 
+def test_a_borrowed_warm_state_is_computed_again_when_the_weights_have_changed():
+    model = loaded(OPTIONS, ARRAYS, precision="float64")
+    before = model.start_state("warm")
+    assert model.start_state("warm") is before
+    with torch.no_grad():
+        model.bilm.lstm_forward[0].bias.add_(0.5)
+    after = model.start_state("warm")
+    assert (after.h - before.h).abs().max() > 1e-3
+    assert torch.equal(after.h, Model(model.saved(), LoadSettings(precision="float64")).start_state("warm").h)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["borrowed", "own"])
+def test_the_warm_state_follows_a_model_that_is_converted(own):
+    model = loaded(OPTIONS, ARRAYS, state="warm")
+    if own:
+        model.warm_up([["a", "text"]])
+    before = model.embed([["a"]])[0]
+    stelmo.Elmo(model).double()
+    after = model.embed([["a"]])[0]
+    assert (before.dtype, after.dtype) == (np.float32, np.float64)
+    np.testing.assert_allclose(after, before, atol=1e-5)
+
+
 # carry
 
 ragged_batches = st.lists(some_sentences, max_size=4)
@@ -315,6 +338,12 @@ def test_an_optimiser_s_step_alone_makes_the_copy_stale():
     assert_up_to_date(model, before)
 
 
+def test_a_model_made_in_inference_mode_computes_the_same():
+    with torch.inference_mode():
+        model = tiny.model()
+    np.testing.assert_array_equal(model.embed([["the", "bank"]])[0], tiny.model().embed([["the", "bank"]])[0])
+
+
 def test_a_pickled_engine_leaves_the_copy_out_and_computes_the_same():
     engine = tiny.model().engine
     expected, _ = engine.run([["the", "bank"]], torch.clone)
@@ -359,6 +388,23 @@ def test_empty_sentences_share_one_result_and_change_no_other_bit():
     }
     for one, other in zip(alone, (found[place] for place in (1, 3, 5)), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("config", [*tiny.ENCODERS.values(), tiny.WORD_CONFIG], ids=[*tiny.ENCODERS, "word ids"])
+def test_the_caller_s_autocast_changes_neither_the_vectors_nor_what_is_remembered(config):
+    sentences, expected = [["the", "bank"], ["a"]], tiny.model(config).layers([["the", "bank"], ["a"]])
+    model = tiny.model(config)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = model.layers(sentences)
+    for found in (inside, model.layers(sentences)):
+        for one, right in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, right)
+
+
+def test_a_warm_state_borrowed_under_autocast_is_the_usual_one():
+    with torch.autocast("cpu", torch.bfloat16):
+        found = loaded(OPTIONS, ARRAYS).start_state("warm")
+    assert torch.equal(found.h, loaded(OPTIONS, ARRAYS).start_state("warm").h)
 
 
 # What is not a list of sentences; character ids are checked in test_elmo.py

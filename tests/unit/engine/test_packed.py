@@ -2,6 +2,7 @@
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import efml_oracle
 import numpy as np
@@ -94,14 +95,14 @@ def test_directions_side_by_side_are_the_directions_together(name, threads, monk
     torch.testing.assert_close(same_end, end, atol=1e-12, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("threads", "expected"), [(1, 0), (2, 1)])
-def test_who_allows_one_thread_gets_no_other(threads, expected, monkeypatch):
+@pytest.mark.parametrize("threads", [1, 2])
+def test_who_allows_one_thread_gets_no_other(threads, monkeypatch):
     started = []
     monkeypatch.setattr(packed, "WORK_FOR_A_THREAD", 0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(torch, "set_num_threads", lambda count: started.append(threading.get_ident()))
     next(iter(MODELS.values())).layers([["the", "bank"]])
-    assert len(set(started) - {threading.get_ident()}) == expected
+    assert bool(set(started) - {threading.get_ident()}) == (threads == 2)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +190,56 @@ def test_threads_are_put_back_after_a_failure():
         torch.set_num_threads(1)
         raise KeyError
     assert torch.get_num_threads() == before
+
+
+def in_new_thread(ask):
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(ask).result()
+
+
+@pytest.fixture
+def four_threads():
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(1)
+
+
+def test_a_thread_that_starts_during_another_s_share_does_not_make_it_the_default(four_threads):
+    def share():
+        with shared_threads(2) as count:
+            torch.set_num_threads(count)
+
+    with ThreadPoolExecutor(1) as other:
+        with shared_threads(2) as count:
+            torch.set_num_threads(count)
+            assert other.submit(torch.get_num_threads).result() == 2  # inherited
+        other.submit(share).result()  # after the block
+    assert in_new_thread(torch.get_num_threads) == torch.get_num_threads() == 4
+
+
+def test_of_two_shares_at_the_same_time_the_last_restores_the_default(four_threads):
+    entered, left = threading.Event(), threading.Event()
+
+    def late():
+        with shared_threads(2) as count:
+            torch.set_num_threads(count)
+            entered.set()
+            left.wait()
+
+    with ThreadPoolExecutor(1) as other:
+        with shared_threads(2) as count:
+            torch.set_num_threads(count)
+            running = other.submit(late)
+            entered.wait()
+        left.set()
+        running.result()
+    assert in_new_thread(torch.get_num_threads) == torch.get_num_threads() == 4
+
+
+def test_a_small_batch_leaves_the_number_of_threads_alone(monkeypatch):
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: pytest.fail("set"))
+    for model in (MODELS["usual", "float32"], *WITHOUT_STATE.values()):
+        model.layers([["the", "bank"]])
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

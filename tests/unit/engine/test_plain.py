@@ -6,6 +6,7 @@ import torch
 
 from stelmo.config import LstmConfig, ModelConfig
 from stelmo.engine import plain
+from stelmo.errors import ModelError
 from stelmo.model.bilm import State
 from stelmo.text.ids import Vocabulary, word_ids
 
@@ -45,6 +46,14 @@ def test_a_model_in_half_precision_can_be_trained_as_well():
     found = with_gradients(plain.trained_layers, bilm)
     assert found["layers"].dtype == torch.bfloat16
     assert found["layers"].isfinite().all()
+
+
+def test_the_check_for_overflow_does_not_itself_overflow_in_half_precision():
+    good = torch.full((3, 200, 200), 2.0, dtype=torch.float16)
+    plain.refuse_overflow(good)
+    good[1, 2, 3] = torch.inf
+    with pytest.raises(ModelError, match="NaN or infinity"):
+        plain.refuse_overflow(good)
 
 
 def test_autocast_computes_what_it_computes_in_the_reference():

@@ -259,6 +259,14 @@ def test_settings_that_change_no_number_are_free(harmless, tmp_path):
     assert_layers_of(precompute(tmp_path / "c", model=tiny.model(**harmless)), SENTENCES)
 
 
+@pytest.mark.parametrize(("changed", "named"), [({"batch_tokens": 7}, "batch_tokens"), ({"memory": 4000}, "memory")])
+def test_in_8_bits_settings_of_the_batches_change_numbers(changed, named, tmp_path):
+    precompute(tmp_path / "c", model=tiny.model(precision="int8"))
+    precompute(tmp_path / "c", model=tiny.model(precision="int8", batch_rows=3, threads=1))
+    with pytest.raises(stelmo.OutputError, match=rf"another {named} \("):
+        precompute(tmp_path / "c", model=tiny.model(precision="int8", **changed))
+
+
 # Refusals
 
 

@@ -78,7 +78,7 @@ def test_the_layer_norm_of_allennlp_counts_the_markers():
     close(found[1, :3], oracle.mix(second, np.array(W), 1.7))
 
 
-@pytest.mark.parametrize("name", ["bilm", True])
+@pytest.mark.parametrize("name", ["bilm", True, 1, np.True_])
 def test_the_layer_norm_of_bilm_does_not_count_the_markers(name):
     found = learned(layer_norm=name)(layers_of()[:, :, 1:4], torch.tensor([[1, 1, 1], [1, 0, 0]]).bool())
     first, second = oracle.layer_norm_bilm(as_sentences(layers_of()))
@@ -106,6 +106,11 @@ def test_each_layer_norm_has_its_own_epsilon(name, epsilon):
     expected = (numbers - numbers.mean()) / np.sqrt(numbers.var() + epsilon)
     mix = ScalarMix(1, layer_norm=name).double()
     close(mix(layers[:1]), expected)
+
+
+@pytest.mark.parametrize("off", [False, 0, np.False_])
+def test_layers_are_not_normalised_by_default_nor_where_it_is_switched_off(off):
+    close(learned(layer_norm=off)(layers_of()), learned()(layers_of()).detach().numpy())
 
 
 def test_without_a_mask_every_token_counts_in_the_layer_norm():

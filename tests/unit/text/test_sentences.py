@@ -38,6 +38,19 @@ def test_tokens_of_a_text_are_its_slices_in_order_and_lose_only_white_space(text
     assert "".join(token.text for token in tokens) == "".join(text.split())
 
 
+@pytest.mark.parametrize("code", ["DE", "de-DE", "de_AT", "De-de"])
+def test_a_language_is_the_same_with_a_region_or_in_capitals(code):
+    text = "Am 3. Oktober kam Dr. Müller z.B. mit Hrn. Meier. Das ist ca. 5 Mio. wert. Am 5. Januar ging er."
+    assert sentences(text, "de") != sentences(text, "en")
+    assert split(text, code) == split(text, "de")
+    assert tokenize_text(text, code) == tokenize_text(text, "de")
+
+
+def test_a_language_that_is_not_a_code_is_refused_before_the_text_is_split():
+    with pytest.raises(ConfigError, match="language 'german': expected a code of two or three letters"):
+        split("Ein Satz.", "german")
+
+
 @given(st.lists(st.sampled_from(["They fell in love.", "Stocks fell!", "Did Mr. Smith know?"])))
 @settings(deadline=None)
 def test_sentences_put_together_come_apart_again(given_sentences):
