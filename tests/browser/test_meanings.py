@@ -183,6 +183,41 @@ def test_a_word_that_is_not_there_is_said_to_be_missing(bank, expect, provoked):
     expect(bank.locator("figure.map").first).to_be_visible()
 
 
+@pytest.mark.parametrize("failure", [{"status": 503, "json": {"detail": "it took too long"}}, None])
+def test_a_failed_request_keeps_the_map_and_the_same_word_asks_again(bank, expect, provoked, failure):
+    provoked += ["503", "net::ERR_FAILED"]
+    bank.route("**/v1/map", lambda route: route.fulfill(**failure) if failure else route.abort())
+    box = bank.get_by_role("combobox", name="A word")
+    box.fill("river")
+    box.press("Enter")
+    expect(bank.locator(".meanings > .status[data-kind=failed]")).to_contain_text("Error")
+    expect(bank.locator(".stale .dot")).to_have_count(BANKS)
+    expect(bank.locator("#own")).to_be_visible()
+    bank.unroute("**/v1/map")
+    box.press("Enter")
+    expect(bank.locator(".lede")).to_contain_text("uses of “river”")
+    expect(bank.locator(".stale")).to_have_count(0)
+
+
+def test_entering_the_same_word_again_changes_nothing(bank, expect):
+    bank.locator(".groups .line").first.click()
+    expect(bank.get_by_label("Chosen use")).to_be_visible()
+    address = bank.url
+    bank.get_by_role("combobox", name="A word").press("Enter")
+    assert bank.url == address
+
+
+def test_enter_during_composition_takes_no_word(bank, expect):
+    box = bank.get_by_role("combobox", name="A word")
+    box.fill("riv")
+    pressed = (
+        "node => node.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', isComposing: true, cancelable: true}))"
+    )
+    assert box.evaluate(pressed)
+    expect(box).to_have_value("riv")
+    assert "riv" not in bank.url
+
+
 def test_a_slow_map_comes_in_the_end(bank, expect, places):
     before = places(bank)
     bank.get_by_role("radio", name="t-SNE").check()
@@ -224,6 +259,14 @@ def test_the_picture_and_the_data_are_saved(bank):
     assert any(row["sentence"] == MARKUP.replace(" .", ".") for row in rows)
     data = json.loads(saved(bank, "JSON"))
     assert [str(use["id"]) for use in data["uses"]] == [row["id"] for row in rows]
+
+
+def test_a_picture_has_only_colours_that_every_program_reads(bank, expect):
+    bank.get_by_label("Number of groups").select_option("2")
+    expect(bank.locator("figure .name").first).to_be_visible()
+    drawing = saved(bank, "SVG").decode()
+    assert "color(" not in drawing
+    assert "rgb(" in drawing
 
 
 def test_the_png_shows_the_map(bank):

@@ -54,6 +54,12 @@ def test_any_cell_survives_the_csv(called):
     assert list(csv.DictReader(io.StringIO(text, newline=""))) == expected
 
 
+def test_mixed_colours_are_written_as_rgb(called):
+    texts = ["color(srgb 0.5 0 1)", "color(srgb 1.2 -0.1 3e-2 / 0.25)", "rgb(1, 2, 3)", "none"]
+    found = [called("export.js", "inRgb", text) for text in texts]
+    assert found == ["rgb(128, 0, 255)", "rgba(255, 0, 8, 0.25)", "rgb(1, 2, 3)", "none"]
+
+
 def test_rows_of_a_csv_may_have_different_columns(called):
     text = called("export.js", "csv", [{"a": 1}, {"b": 2}])
     assert list(csv.DictReader(io.StringIO(text))) == [{"a": "1", "b": ""}, {"a": "", "b": "2"}]

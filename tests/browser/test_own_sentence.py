@@ -237,3 +237,63 @@ def test_axe_finds_nothing_serious_in_panels_and_help(page, expect, scheme, seri
     assert serious(page) == []
     page.get_by_role("button", name="How to read this").click()
     assert serious(page) == []
+
+
+TOO_LONG = "the bank " + "x" * 501
+
+
+def test_a_refused_sentence_is_explained_under_its_field_and_the_map_stays(page, expect, provoked):
+    provoked.append("422")
+    page.goto("/#meanings?word=bank")
+    expect(page.locator(".dot")).to_have_count(BANKS)
+    typed(page, TOO_LONG)
+    expect(page.locator(".own-note")).to_contain_text("Error: 501 characters in a token")
+    expect(page.locator(".meanings > .status")).to_be_empty()
+    expect(page.locator(".dot").first).to_be_visible()
+    typed(page, OWN)
+    expect(page.locator("path.own[d]")).to_have_count(1)
+    expect(page.locator(".own-note")).to_be_empty()
+
+
+def test_a_link_with_a_refused_sentence_shows_the_map_without_it(page, expect, provoked):
+    provoked.append("422")
+    page.goto(f"/#meanings?word=bank&own={TOO_LONG}")
+    expect(page.locator(".dot")).to_have_count(BANKS)
+    expect(page.locator(".own-note")).to_contain_text("501 characters in a token")
+
+
+def test_a_text_that_cannot_be_tokenised_is_explained_under_its_field(page, expect, provoked):
+    provoked.append("413")
+    page.goto("/#meanings?word=bank")
+    expect(page.locator(".dot")).to_have_count(BANKS)
+    page.route("**/v1/tokenize", lambda route: route.fulfill(status=413, json={"detail": "the body is too large"}))
+    typed(page, OWN)
+    expect(page.locator(".own-note")).to_have_text("Error: The body is too large.")
+    expect(page.locator(".dot").first).to_be_visible()
+
+
+def test_a_sentence_can_be_shown_again_after_an_error(page, expect, provoked):
+    provoked.append("503")
+    page.goto("/#meanings?word=bank")
+    expect(page.locator(".dot")).to_have_count(BANKS)
+    page.route("**/v1/tokenize", lambda route: route.fulfill(status=503, json={"detail": "it took too long"}))
+    typed(page, OWN)
+    expect(page.locator(".meanings > .status")).to_have_text("Error: It took too long.")
+    expect(page.locator(".stale .dot").first).to_be_visible()
+    page.unroute("**/v1/tokenize")
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.locator("path.own[d]")).to_have_count(1)
+    expect(page.locator(".stale")).to_have_count(0)
+
+
+def test_enter_during_composition_submits_no_sentence(page, expect):
+    page.goto("/#meanings?word=bank")
+    expect(page.locator(".dot")).to_have_count(BANKS)
+    field = page.get_by_label("Type a sentence with bank")
+    field.focus()
+    pressed = (
+        "node => node.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', isComposing: true, cancelable: true}))"
+    )
+    page.evaluate("document.querySelector('#own').value = 'the ban'")
+    assert field.evaluate(pressed)  # nothing prevented what the input method does with it
+    assert "own=" not in page.url

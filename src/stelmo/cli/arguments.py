@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 STDIN = "-"
 _TEXT = {".txt", ".gz", ".xz", ".zst", ".conllu", ".conll", ".tsv", ".bio", ".iob", ".jsonl", ".ndjson", ".tok"}
 EXTENSIONS = {*_TEXT, ".parquet"}  # of files that are read
+_EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,5}")  # of any file
+_BACKSLASH = re.compile(r"[\w.:]\\[\w.]")  # as in texts\wiki, a path of Windows
 
 FORMATS = (*formats.FORMATS, "parquet")
 From = Annotated[str | None, typer.Option("--from", help=f"{', '.join(FORMATS)}; default: by the file's extension.")]
@@ -34,7 +36,10 @@ Contractions = Annotated[str, typer.Option(help="ptb: do n't; moses: don 't, as 
 
 
 class Inputs:
-    """Sentences of all inputs in order; `fraction` is the share of the files that has been read."""
+    """Sentences of all inputs in order; `fraction` is the share of the files that has been read.
+
+    With `files_only` what is not a file is refused; otherwise it is a sentence, unless it looks like a file name.
+    """
 
     def __init__(
         self,
@@ -44,6 +49,8 @@ class Inputs:
         language: str,
         contractions: str,
         keep: Sequence[str] = (),
+        *,
+        files_only: bool = False,
     ) -> None:
         if format is not None:
             choose("--from", format, FORMATS)
@@ -55,13 +62,12 @@ class Inputs:
         self._reader: LineReader | None = None
         self._finished = 0
         for name in self._inputs:
-            # A word that looks like a path but does not exist is a mistake, not a sentence.
-            is_one_word = not any(map(str.isspace, name))
-            if is_one_word and ("/" in name or Path(name).suffix.lower() in EXTENSIONS) and not is_file(name):
-                raise DataError(
-                    f"{name}: no such file; put a sentence in quotes, with spaces, or pipe it to standard input"
-                )
-            if is_file(name) and Path(name).is_dir():
+            if not is_file(name):
+                if files_only:
+                    raise DataError(f"{name}: no such file; expected text files, or - for standard input")
+                if _looks_like_a_file(name):
+                    raise DataError(f"{name}: no such file; if it is a sentence, pipe it to standard input")
+            elif Path(name).is_dir():
                 raise DataError(f"{name}: a folder; expected files, such as {Path(name) / '*.txt'}")
 
     def fraction(self) -> float | None:
@@ -75,7 +81,6 @@ class Inputs:
             if is_file(name):
                 yield from self._file(name)
                 continue
-            self._refuse_columns("a sentence")
             for tokens in [name.split()] if self._format == "tokens" else self._tokenizer(name):
                 yield Sentence(tokens, "argument", 1)
 
@@ -108,6 +113,17 @@ def split_texts(texts: Sequence[str], format: str, language: str, contractions: 
     if format == "tokens":
         return [text.split() for text in texts]
     return [tokens for text in texts for tokens in sentences.tokenize(text, language, contractions)]
+
+
+def _looks_like_a_file(name: str) -> bool:
+    """Whether it must be the name of a missing file, not a sentence. "Hello." and "e.g." are sentences."""
+    suffix = Path(name).suffix
+    is_one_word = not any(map(str.isspace, name))
+    return (
+        suffix.lower() in EXTENSIONS
+        or _BACKSLASH.search(name) is not None
+        or (is_one_word and ("/" in name or _EXTENSION.fullmatch(suffix) is not None))
+    )
 
 
 def is_file(name: str) -> bool:
@@ -166,7 +182,10 @@ def loaded(name: str | None, **settings: Any) -> "Model":
 
 def label_of(name: str | None) -> str:
     """What the page and the service call a model."""
-    return "english" if name is None else Path(name).name
+    if name is None:
+        return "english"
+    path = Path(name)
+    return path.resolve().name if path.name in ("", "..") else path.name  # "." has no name
 
 
 def layer_of(text: str) -> str | int:

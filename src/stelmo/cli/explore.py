@@ -16,6 +16,7 @@ EXAMPLE = (
     "`stelmo explore --export bank.html --words bank,bass`"
 )
 WORDS = 10  # in a file, unless they are named
+PORT = 8765
 
 
 def explore(
@@ -24,8 +25,9 @@ def explore(
     ] = None,
     name: ModelName = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the page; only this machine can open it.")
-    ] = 8765,
+        int | None,
+        typer.Option(min=0, max=65535, help="Port of the page; only this machine can open it; default: 8765."),
+    ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, do not open a browser.")] = False,
     tasks: Annotated[
         list[Path] | None,
@@ -42,32 +44,51 @@ def explore(
     overwrite: Overwrite = False,
     corpus: Annotated[list[str] | None, typer.Option("--index", hidden=True)] = None,
     to: Annotated[Path | None, typer.Option("--to", hidden=True)] = None,
-    per_word: Annotated[int, typer.Option(min=1, hidden=True)] = indexing.PER_WORD,
+    per_word: Annotated[int | None, typer.Option(min=1, hidden=True)] = None,
     format: Annotated[str | None, typer.Option("--from", hidden=True)] = None,
-    column: Annotated[int, typer.Option(hidden=True)] = 0,
-    language: Annotated[str, typer.Option(hidden=True)] = "en",
-    contractions: Annotated[str, typer.Option(hidden=True)] = "ptb",
+    column: Annotated[int | None, typer.Option(hidden=True)] = None,
+    language: Annotated[str | None, typer.Option(hidden=True)] = None,
+    contractions: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Open a web page that shows how the meanings of a word separate in context.
 
     The index bundled with stelmo is computed at the first start, in less than a minute. `stelmo index` makes one of
     your own text. With --export the page is a file that needs no server, for a lecture or a web site.
     """
+    of_page: dict[str, object] = {"--port": port, "--no-browser": no_browser, "--task": tasks}
+    of_export: dict[str, object] = {"--words": words, "--overwrite": overwrite}
+    of_index: dict[str, object] = {
+        "--per-word": per_word,
+        "--from": format,
+        "--column": column,
+        "--language": language,
+        "--contractions": contractions,
+    }
     if corpus or to:  # `stelmo explore --index CORPUS --to DIR`, the old spelling of `stelmo index`
         if folder is not None:
             raise ConfigError(f"{folder} and --index or --to: show an index or make one (`stelmo index`), not both")
         if not corpus or to is None:
             missing = "--to DIR" if corpus else "--index CORPUS"
             raise ConfigError(f"{missing} is missing; make an index with `stelmo index CORPUS --to DIR`")
+        _refuse(of_page | {"--export": export, "--overwrite": overwrite}, "an index is made, nothing is shown")
         note_renamed("explore --index CORPUS", "stelmo index CORPUS")
         chosen = None if words is None else Path(words)
-        indexing.index(corpus, to, name, chosen, per_word, format, column, language, contractions)
+        most = per_word or indexing.PER_WORD
+        indexing.index(corpus, to, name, chosen, most, format, column or 0, language or "en", contractions or "ptb")
     elif export is not None:
+        _refuse(of_page | of_index, "--export writes a file of an index that is there")
         _export(name, folder, export, words, overwrite)
-    elif words is not None:
-        raise ConfigError("--words selects what --export writes; what to index is selected by `stelmo index --words`")
     else:
-        _show(name, folder, tasks or [], port, not no_browser)
+        _refuse(of_export, "it concerns the file that --export writes")
+        _refuse(of_index, "it concerns `stelmo index`, which makes the index")
+        _show(name, folder, tasks or [], PORT if port is None else port, not no_browser)
+
+
+def _refuse(options: dict[str, object], reason: str) -> None:
+    """Refuse options that would have no effect."""
+    for option, value in options.items():
+        if value is not None and value is not False:
+            raise ConfigError(f"{option} has no effect here: {reason}; leave it out")
 
 
 def _show(name: str | None, folder: Path | None, tasks: Sequence[Path], port: int, open_browser: bool) -> None:

@@ -50,13 +50,14 @@ def index(
             only = [word for _, line in reader if (word := line.strip())]
         if not only:
             raise DataError(f"{words}: no words; expected one per line")
-    found = Inputs(corpus, format, column, language, contractions, keep or ())
+    found = Inputs(corpus, format, column, language, contractions, keep or (), files_only=True)
     from stelmo.explore import index as indices  # imported here, because `--help` does not need torch
 
+    rules = indices.Rules(language, contractions)
     encoder = loaded(model)
     is_new = not to.exists()
     with screen.progress("indexing", found.fraction) as advance:
-        made = indices.build(encoder, found, to, words=only, per_word=per_word, advance=advance)
+        made = indices.build(encoder, found, to, words=only, per_word=per_word, rules=rules, advance=advance)
     if not len(made):
         if is_new:
             indices.discard(to)

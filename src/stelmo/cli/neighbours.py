@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from stelmo.cli import screen
-from stelmo.cli.arguments import Contractions, Language, ModelName, TextOrTokens, loaded, split_texts
+from stelmo.cli.arguments import ModelName, TextOrTokens, loaded, split_texts
 from stelmo.cli.index import opened
 from stelmo.config import choose
 from stelmo.settings import Layer
@@ -42,17 +42,22 @@ def neighbours(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     format: TextOrTokens = "text",
-    language: Language = "en",
-    contractions: Contractions = "ptb",
+    language: Annotated[str | None, typer.Option(help="Language of the sentence; default: that of the index.")] = None,
+    contractions: Annotated[
+        str | None, typer.Option(help="ptb: do n't; moses: don 't; default: as in the index.")
+    ] = None,
 ) -> None:
     """Find the nearest uses of a word in an indexed corpus, given its sentence; beside them, its static neighbours.
 
     As in Table 4 of the paper: a static vector mixes the meanings of a word; a contextual one finds uses with the same
     meaning.
     """
-    from stelmo.explore import search  # imported here, because `--help` does not need torch
+    from stelmo.explore import index as indices  # imported here, because `--help` does not need torch
+    from stelmo.explore import search
 
-    tokens, position = search.find_word(word, split_texts([text], format, language, contractions))
+    rules = indices.Rules() if folder is None else indices.rules_of(folder)
+    sentences = split_texts([text], format, language or rules.language, contractions or rules.contractions)
+    tokens, position = search.find_word(word, sentences)
     model = loaded(name)
     depth = model.config.depth
     names: dict[str, Layer] = {"mean": "mean", "top": "top", **{str(number): number for number in range(depth)}}

@@ -1,5 +1,6 @@
 """`stelmo serve`: a model → an HTTP service."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ EXAMPLE = (
 )
 DEFAULT = ServeSettings()
 LOG_FORMATS: "dict[str, LogFormat | None]" = {"text": "text", "json": "json", "off": None}
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:\[[0-9a-f:.]+\]|[^\[\]:/?#@\sA-Z]+)(?::\d{1,5})?")
 
 
 def _limit(name: str) -> Any:
@@ -41,6 +43,19 @@ def serve(
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(help="Origin of a web page that may send requests, such as https://example.org; repeatable."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name by which requests may call this server, such as that of a proxy before it; repeatable.",
+        ),
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Language of raw text, such as en, de, zh; default: that of the index, or en.")
+    ] = None,
+    contractions: Annotated[
+        str | None, typer.Option(help="ptb: do n't; moses: don 't; default: as in the index, or ptb.")
     ] = None,
     access_log: Annotated[str, typer.Option(help="Line per request on standard error: text, json, or off.")] = "text",
     state: StartState = None,
@@ -69,6 +84,12 @@ def serve(
     settings = parse(ServeSettings, limits, "serve", ConfigError)
     refuse_carry(state)
     choose("--access-log", access_log, tuple(LOG_FORMATS))
+    for origin in allow_origin or ():
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise ConfigError(
+                f"--allow-origin {origin}: not an origin; expected scheme://host or scheme://host:port in lower case, "
+                "without a path or a final slash, or *"
+            )
     try:
         from stelmo.serve import gate, service
         from stelmo.serve.app import app
@@ -76,22 +97,37 @@ def serve(
         if problem.name not in ("fastapi", "h11", "prometheus_client", "starlette", "uvicorn"):
             raise
         raise ConfigError(f"the service requires {problem.name}; pip install 'stelmo[serve]'") from None
+    from stelmo.explore.index import Rules
     from stelmo.explore.index import open as open_index
 
     secret = None if token_file is None else service.read_token(token_file)
     exposed = not service.is_loopback(host)
     if exposed and secret is None and not open_:
         raise ConfigError(f"--host {host} can be reached by others; give --token-file, or allow everyone with --open")
+    hosts = [gate.host_of(given) for given in (allow_host or ())]
+    for given, found in zip(allow_host or (), hosts, strict=True):
+        if found is None:
+            raise ConfigError(
+                f"--allow-host {given}: not a host name; expected one such as example.org, without scheme"
+            )
+    opened = None if index is None else open_index(index)
+    if opened is not None and (language is not None or contractions is not None):
+        raise ConfigError(
+            "--language and --contractions: a service with an index tokenises as the index does "
+            f"(language {opened.rules.language}, contractions {opened.rules.contractions}); leave them out"
+        )
+    rules = Rules(language or "en", contractions or "ptb") if opened is None else opened.rules
     model = loaded(name, state=state, precision=precision, device=device, threads=threads)
     made = app(
         model,
         settings,
-        None if index is None else open_index(index),
+        opened,
         service.read_tasks(task or ()),
         name=label_of(name),
+        rules=rules,
         token=secret,
         origins=allow_origin or (),
-        hosts=None if exposed else gate.LOOPBACK,
+        hosts=None if exposed and not hosts else (*gate.LOOPBACK, host.lower(), *filter(None, hosts)),
         access_log=LOG_FORMATS[access_log],
     )
     if access_log != "off":

@@ -68,7 +68,7 @@ def words(
             f"{name} requires a corpus; name one, or leave {name} out to write the vocabulary's token layer"
         )
     settings = parse(WordSettings, asked, "words", ConfigError)
-    found = Inputs(inputs, format, column, language, contractions) if inputs else None
+    found = Inputs(inputs, format, column, language, contractions, files_only=True) if inputs else None
     # imported here, because `--help` does not need torch
     from stelmo.jobs.words import write_averages, write_vocabulary
     from stelmo.store import static

@@ -4,7 +4,9 @@ N uses, L layers (L+1 with layer 0), T tokens, D width. The index of the text th
 first use.
 """
 
+import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -22,10 +24,12 @@ from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.explore.mixing import Mix, Vectors, mixed
 from stelmo.jobs.run import Advance
 from stelmo.settings import STATES
+from stelmo.store import atomic
 from stelmo.store import uses as store
 from stelmo.store.atomic import reason
 from stelmo.store.uses import Manifest, Sentence, UseFolder
 from stelmo.text import formats
+from stelmo.text import tokens as text
 from stelmo.text.files import LineReader
 
 Array = NDArray[Any]
@@ -38,6 +42,19 @@ HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # they
 BUNDLED_TEXT = Path(__file__).parents[1] / "bundled" / "uses" / "sentences.tok.xz"
 BUNDLED_CREDIT = "sentences of the English Wikipedia (CC BY-SA 3.0)"
 BUNDLED_PER_WORD = 200  # uses of a word: enough for any map, and words such as "the" do not take half of the space
+COMPLETE = "complete"  # file of an index of the bundled text, written last
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character, which neither UTF-8 nor the page can show
+
+
+class Rules(NamedTuple):
+    """How raw text is tokenised, as in `stelmo.tokenize`."""
+
+    language: str = "en"
+    contractions: str = "ptb"
+
+    def check(self) -> None:
+        """Refuse rules that do not exist."""
+        text.scan("", *self)
 
 
 class Use(NamedTuple):
@@ -80,6 +97,11 @@ class Index:
     def fingerprint(self) -> str:
         """The fingerprint of the model that computed the layers."""
         return self._folder.manifest.model
+
+    @property
+    def rules(self) -> Rules:
+        """How its text was tokenised; English if the index does not record it."""
+        return _recorded(self._folder.manifest) or Rules()
 
     @cached_property
     def ids(self) -> Ids:
@@ -148,12 +170,23 @@ class Index:
         there_N = self._folder.there_N
         for id in np.asarray(ids, np.int64).tolist():
             if not (0 <= id < len(there_N) and there_N[id]):
-                raise DataError(f"{self.folder}: no use with id {id}; it was deleted or never existed")
+                # Without the folder, because the service passes this message on.
+                raise DataError(f"no use with id {id}; it was deleted or never existed")
 
 
 def open(folder: str | Path) -> Index:
     """Opens the index in a folder that `build` made."""
     return Index(UseFolder(Path(folder)))
+
+
+def rules_of(folder: str | Path) -> Rules:
+    """The same as `open(folder).rules`, without reading the uses."""
+    return _recorded(store.read_manifest(Path(folder))) or Rules()
+
+
+def _recorded(manifest: Manifest) -> Rules | None:
+    found = {name: str(manifest.settings[name]) for name in Rules._fields if name in manifest.settings}
+    return Rules(**found) if found else None
 
 
 def build(
@@ -163,6 +196,7 @@ def build(
     *,
     words: Collection[str] | None = None,
     per_word: int | None = None,
+    rules: Rules | None = None,
     block_tokens: int | None = None,
     advance: Advance = lambda tokens: None,
 ) -> Index:
@@ -170,17 +204,20 @@ def build(
 
     Sentences are lists of tokens, or those of `formats.read`, whose columns (such as parts of speech) are kept. `words`
     restricts the index to these words; by default all tokens with a letter are indexed. `per_word` limits the uses of a
-    word to the first ones. A folder belongs to one model and its settings. Finished blocks survive an
-    interruption: the same call resumes. `advance` is called with the number of tokens of each finished block. If the
-    work ends with an error before the first block is finished, no new folder is left behind.
+    word to the first ones. `rules` say how the text was tokenised: a new folder records them, and the page tokenises
+    other sentences in the same way. A folder belongs to one model, its settings and these rules. Finished blocks
+    survive an interruption: the same call resumes. `advance` is called with the number of tokens of each finished
+    block. If the work ends with an error before the first block is finished, no new folder is left behind.
     """
     path = Path(folder)
     choose("state", model.settings.state, STATES)
     if model.settings.state == "carry":
         raise ConfigError("index: with state 'carry' a use depends on the sentences before it; load with warm or fresh")
+    if rules is not None:
+        rules.check()
     is_new = not path.exists()
     try:
-        return _build(model, sentences, path, words, per_word, block_tokens or _block_tokens(model), advance)
+        return _build(model, sentences, path, words, per_word, rules, block_tokens or _block_tokens(model), advance)
     except BaseException:
         if is_new and store.exists(path) and not len(UseFolder(path).there_N):
             store.discard(path)
@@ -193,10 +230,11 @@ def _build(
     path: Path,
     words: Collection[str] | None,
     per_word: int | None,
+    rules: Rules | None,
     block_tokens: int,
     advance: Advance,
 ) -> Index:
-    settings = model.settings.model_dump(mode="json", exclude=HARMLESS)
+    settings = _settings(model) | _rule_settings(path, rules)
     depth, width = model.config.depth, model.config.width
     fingerprint = model.saved().fingerprint()
     store.prepare(path, Manifest(model=fingerprint, settings=settings, depth=depth, width=width, vectors="int8"))
@@ -204,7 +242,8 @@ def _build(
         choice = _Choice(writer.found, words, per_word)
         pairs = ((one.tokens, one.columns) if isinstance(one, formats.Sentence) else (one, ()) for one in sentences)
         for block in planning.by_tokens(pairs, block_tokens, lambda pair: len(pair[0])):
-            tokens, columns = checked([words for words, _ in block]), [named for _, named in block]
+            tokens = [[_readable(word) for word in words] for words in checked([words for words, _ in block])]
+            columns = [[(name, [*map(_readable, values)]) for name, values in named] for _, named in block]
             chosen = [sentence for sentence in map(choice.of, tokens, columns) if sentence.positions]
             if chosen:
                 writer.add(chosen, _layers(model, chosen))
@@ -214,6 +253,22 @@ def _build(
     found = open(path)
     search.keep_suggested(found, model)
     return found
+
+
+def _settings(model: Model) -> dict[str, Any]:
+    return model.settings.model_dump(mode="json", exclude=HARMLESS)
+
+
+def _rule_settings(path: Path, rules: Rules | None) -> dict[str, str]:
+    """What the manifest says about the rules. An index that does not record them stays without them."""
+    if not store.exists(path):
+        return {} if rules is None else rules._asdict()
+    found = _recorded(store.read_manifest(path))
+    return {} if found is None else (rules or found)._asdict()
+
+
+def _readable(word: str) -> str:
+    return _SURROGATE.sub("\ufffd", word)
 
 
 def _block_tokens(model: Model) -> int:
@@ -299,13 +354,27 @@ def _layers(model: Model, sentences: Sequence[Sentence]) -> Array:
 
 
 def open_bundled(model: Model, cache: Path | None = None, advance: Advance = lambda tokens: None) -> Index:
-    """The index of the bundled text by this model. Whatever the cache folder lacks is computed first."""
+    """The index of the bundled text by this model. Whatever the cache folder lacks is computed first.
+
+    A complete index is only read: several processes can use it at once, and its folder may be read-only.
+    """
     folder = (cache or cache_folder()) / f"uses-{model.saved().fingerprint()[:16]}-{model.settings.state}"
+    text_digest = hashlib.sha256(BUNDLED_TEXT.read_bytes()).hexdigest()
+    complete = folder / COMPLETE
+    if complete.is_file() and store.recognises(folder):
+        found = open(folder)
+        same_settings = found._folder.manifest.settings == _settings(model)
+        if same_settings and complete.read_text() == f"{text_digest} {len(found)}\n":
+            return found
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        complete.unlink(missing_ok=True)
     except OSError as problem:
         raise OutputError(f"{folder.parent}: {reason(problem)}; set XDG_CACHE_HOME to another cache folder") from None
-    return build(model, bundled_sentences(), folder, per_word=BUNDLED_PER_WORD, advance=advance)
+    found = build(model, bundled_sentences(), folder, per_word=BUNDLED_PER_WORD, advance=advance)
+    with atomic.new_file(complete, overwrite=True) as draft:
+        draft.write_text(f"{text_digest} {len(found)}\n")
+    return found
 
 
 def bundled_sentences() -> Iterator[list[str]]:

@@ -19,7 +19,7 @@ from stelmo.errors import DataError
 from stelmo.explore import contexts, search
 from stelmo.explore import index as indices
 from stelmo.explore.contexts import Contexts
-from stelmo.explore.index import Index, Use
+from stelmo.explore.index import Index, Rules, Use
 from stelmo.explore.maps import WordMap, word_map
 from stelmo.explore.mixing import of_layer
 from stelmo.settings import Layer
@@ -91,14 +91,17 @@ def show(
     sentences: str | Sequence[Sequence[str]],
     word: str,
     *,
+    language: str = "en",
+    contractions: str = "ptb",
     name: str = "your model",
     credit: str = "",
     limit: int = LIMIT,
 ) -> Page:
     """The map of a word in these sentences (or in this text), for a notebook: the last line of a cell shows it."""
-    tokenised = text.tokenize(sentences) if isinstance(sentences, str) else sentences
+    rules = Rules(language, contractions)
+    tokenised = text.tokenize(sentences, *rules) if isinstance(sentences, str) else sentences
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        index = indices.build(model, tokenised, Path(folder) / "uses", words=[word])
+        index = indices.build(model, tokenised, Path(folder) / "uses", words=[word], rules=rules)
         if not len(index):
             raise DataError(f"the sentences do not contain {word!r:.60}; give a word as it appears after tokenising")
         return page(index, [word], model=model, name=name, credit=credit, limit=limit)

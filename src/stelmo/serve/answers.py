@@ -8,6 +8,7 @@ import io
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -67,13 +68,13 @@ def choose_type(accept: str) -> str:
     return best[1]
 
 
-def vectors_answer(sentences: Sentences, vectors: Sequence[Array], width: int, kind: str) -> Response:
-    """Vectors have shape (T, D), or (L+1, T, D) for all layers."""
+def vectors_answer(sentences: Sentences, vectors: Sequence[Array], empty: Array, kind: str) -> Response:
+    """Vectors have shape (T, D), or (L+1, T, D) for all layers; `empty` is an array of that kind without tokens."""
     if kind == JSON:
         shown = ", ".join(map(numbers, vectors))
         return Response(f'{{"sentences": {json.dumps(sentences)}, "vectors": [{shown}]}}', media_type=JSON)
     lengths = {LENGTHS: ",".join(str(len(sentence)) for sentence in sentences)}
-    whole = np.concatenate(vectors, axis=-2) if vectors else np.zeros((0, width), np.float32)
+    whole = np.concatenate([empty, *vectors], axis=-2)
     if kind == ARROW:
         return Response(_arrow(sentences, whole), media_type=kind, headers=lengths)
     file = io.BytesIO()
@@ -155,6 +156,9 @@ def attach(app: FastAPI, methods: Callable[[str], Sequence[str]]) -> None:
         if error.status_code == 405:
             headers["Allow"] = ", ".join(methods(request.url.path))
             detail = f"{request.method} is not allowed here; expected {headers['Allow']}"
+        elif error.status_code == 400 and isinstance(error.__cause__, RecursionError | ValueError):
+            # FastAPI could not parse the body.
+            detail = f"the body is not JSON that can be read: {_unreadable(error.__cause__)}"
         return problem(error.status_code, detail, headers)
 
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -162,6 +166,14 @@ def attach(app: FastAPI, methods: Callable[[str], Sequence[str]]) -> None:
     app.add_exception_handler(StelmoError, lambda request, error: problem(422, str(error)))
     app.add_exception_handler(Full, lambda request, error: busy(getattr(error, "seconds", 1.0)))
     app.add_exception_handler(Exception, lambda request, error: problem(500, "internal error; see the server's log"))
+
+
+def _unreadable(reason: RecursionError | ValueError) -> str:
+    if isinstance(reason, RecursionError):
+        return "its lists or fields are nested too deeply; expected the fields of the route"
+    if isinstance(reason, UnicodeDecodeError):
+        return "its text is not UTF-8; expected JSON in UTF-8"
+    return f"a number has too many digits; expected at most {sys.get_int_max_str_digits():,}"
 
 
 def _invalid(request: Request, error: Exception) -> Response:

@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from stelmo import __version__
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError
-from stelmo.explore.index import Index, refuse_other_model
+from stelmo.explore.index import Index, Rules, refuse_other_model
 from stelmo.serve import answers, bodies, gate, index_routes, openai_routes, text_routes
 from stelmo.serve.answers import LENGTHS
 from stelmo.serve.bodies import Problem
@@ -39,19 +39,23 @@ def app(
     *,
     name: str = "english",
     credit: str = "",
+    rules: Rules | None = None,
     token: str | None = None,
     origins: Sequence[str] = (),
     hosts: Sequence[str] | None = gate.LOOPBACK,
     access_log: gate.LogFormat | None = None,
 ) -> FastAPI:
-    """`credit` says whose text the index contains; `token` is required of every request that uses the model; `origins`
+    """`credit` says whose text the index contains; `rules` tokenise texts (default: those of the index, or English);
+    `token` is required of every request that uses the model; `origins`
     are foreign pages that may send requests; `hosts` are the names of this server, None allows any; `access_log` is the
     format of the logger "stelmo.access"."""
     if model.settings.state == "carry":
         raise ConfigError("state 'carry': an answer would depend on earlier requests; load with warm or fresh")
     if index is not None:
         refuse_other_model(index, model)
-    context = Context(model, settings or ServeSettings(), name, index, tasks or {}, credit)
+    chosen = rules or (Rules() if index is None else index.rules)
+    chosen.check()
+    context = Context(model, settings or ServeSettings(), name, index, tasks or {}, credit, rules=chosen)
     made = FastAPI(
         title="stelmo",
         version=__version__,

@@ -194,6 +194,8 @@ class ModelAnswer(Body):
             "map_methods": ["pca", "tsne"],
             "version": "0.1.0",
             "credit": "sentences of Wikipedia, CC BY-SA 3.0",
+            "language": "en",
+            "contractions": "ptb",
         }
     )
     name: str
@@ -206,6 +208,8 @@ class ModelAnswer(Body):
     map_methods: list[Method] = Field(description="methods that this server can draw maps with")
     version: str = Field(description="version of stelmo")
     credit: str = Field(description="whose text the index contains, if that is known")
+    language: str = Field(description="language by whose rules this server tokenises texts")
+    contractions: str = Field(description="how it splits English contractions: ptb or moses")
 
 
 class TaskOutput(Body):

@@ -18,7 +18,7 @@ from stelmo.embed.model import Model
 from stelmo.errors import DataError
 from stelmo.explore import contexts, mixing, search
 from stelmo.explore.contexts import Contexts
-from stelmo.explore.index import Index
+from stelmo.explore.index import Index, Rules
 from stelmo.explore.mixing import Mix
 from stelmo.explore.search import Static
 from stelmo.serve import bodies
@@ -46,6 +46,7 @@ class Context:
     index: Index | None
     tasks: Mapping[str, Mixes]
     credit: str = ""  # whose text the index contains
+    rules: Rules = field(default_factory=Rules)  # by which texts are tokenised
     metrics: Metrics = field(default_factory=Metrics)
 
     @cached_property
@@ -124,7 +125,7 @@ class Context:
         """
         abandoned = threading.Event()
         try:
-            return await self.in_thread(_tokenize, texts, most, abandoned)
+            return await self.in_thread(_tokenize, texts, self.rules, most, abandoned)
         finally:
             abandoned.set()
 
@@ -154,13 +155,15 @@ class Context:
         return mixing.of_layer("mean" if asked is None else self.layer(asked), self.depth)
 
 
-def _tokenize(texts: Sequence[str], most: int | None, abandoned: threading.Event) -> list[list[list[str]]]:
+def _tokenize(
+    texts: Sequence[str], rules: Rules, most: int | None, abandoned: threading.Event
+) -> list[list[list[str]]]:
     found: list[list[list[str]]] = [[] for _ in texts]
     count = 0
     for sentences, raw in zip(found, texts, strict=True):
-        for start, end in text.split(raw):
+        for start, end in text.split(raw, rules.language):
             sentences.append([])
-            for token in tokens.scan(raw[start:end]):
+            for token in tokens.scan(raw[start:end], *rules):
                 if abandoned.is_set():
                     return found
                 sentences[-1].append(token.text)

@@ -175,13 +175,13 @@ class Host:
         self._app, self._names = app, frozenset(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and _host(RequestHeaders(scope=scope).get("host", "")) not in self._names:
+        if scope["type"] == "http" and host_of(RequestHeaders(scope=scope).get("host", "")) not in self._names:
             detail = f"the Host header names another server; expected {', '.join(sorted(self._names))}"
             return await answers.problem(421, detail)(scope, receive, send)
         return await self._app(scope, receive, send)
 
 
-def _host(header: str) -> str | None:
+def host_of(header: str) -> str | None:
     """localhost:8765 → localhost, [::1]:8765 → ::1; None for anything else than a name and a port."""
     found = re.fullmatch(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:/@]+))(?::\d{1,5})?", header)
     return None if found is None else (found["six"] or found["name"]).lower()

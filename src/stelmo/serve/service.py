@@ -186,7 +186,7 @@ def is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return host.lower() == "localhost"
 
 
 def read_token(path: str | Path) -> str:
@@ -224,6 +224,8 @@ def listen(host: str, port: int) -> socket.socket:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(place)
             closing.pop_all()
+    except UnicodeError:  # of getaddrinfo, which encodes names by IDNA
+        raise ConfigError(f"--host {host!r:.80}: not a name or an address; expected one such as 127.0.0.1") from None
     except OSError as problem:
         raise ConfigError(f"{host}:{port}: {problem.strerror}; choose another --port or --host") from None
     return listening

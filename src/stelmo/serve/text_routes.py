@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -47,7 +48,9 @@ async def embed(here: Here, request: Request, body: bodies.EmbedRequest) -> Resp
 
     def answer() -> Response:
         vectors = [reduce(torch.from_numpy(layers_LTD)).numpy() for layers_LTD in layers]
-        return answers.vectors_answer(sentences, vectors, here.model.config.width, kind)
+        width = here.model.config.width
+        empty = np.zeros((here.depth, 0, width) if body.layer == "all" else (0, width), np.float32)
+        return answers.vectors_answer(sentences, vectors, empty, kind)
 
     return await here.in_thread(answer)
 
@@ -104,6 +107,8 @@ async def models(here: Here) -> list[bodies.ModelAnswer]:
             map_methods=list(maps.methods()),
             version=__version__,
             credit=here.credit,
+            language=here.rules.language,
+            contractions=here.rules.contractions,
         )
     ]
 

@@ -74,7 +74,13 @@ def test_without_a_folder_the_index_of_the_package_is_shown_and_kept_in_the_cach
         (["--index", "CORPUS"], "--to DIR is missing"),
         (["--to", "uses"], "--index CORPUS is missing"),
         (["uses", "--index", "CORPUS", "--to", "other"], "show an index or make one"),
-        (["--words", "CORPUS"], "--words selects what --export writes"),
+        (["--words", "CORPUS"], "--words has no effect here: it concerns the file that --export writes"),
+        (["--overwrite"], "--overwrite has no effect here"),
+        (["--language", "fr"], "--language has no effect here: it concerns `stelmo index`"),
+        (["--export", "f.html", "--port", "0"], "--port has no effect here: --export writes a file"),
+        (["--export", "f.html", "--task", "run"], "--task has no effect here"),
+        (["--export", "f.html", "--column", "0"], "--column has no effect here"),
+        (["--index", "CORPUS", "--to", "uses", "--export", "f.html"], "--export has no effect here: an index is made"),
     ],
 )
 def test_a_mistake_is_said_in_one_line(arguments, message, stelmo, corpus, tmp_path, monkeypatch):

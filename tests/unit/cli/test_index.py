@@ -51,6 +51,9 @@ def test_words_and_their_number_can_be_chosen(stelmo, corpus, tmp_path):
         (["CORPUS"], "Missing option '--to'"),
         (["--to", "uses"], "Missing argument 'CORPUS...'"),
         (["no/such.txt", "--to", "uses"], "no/such.txt: no such file"),
+        (["missing.md", "--to", "uses"], "missing.md: no such file; expected text files, or - for standard input"),
+        (["a sentence about a bank", "--to", "uses"], "a sentence about a bank: no such file"),
+        (["CORPUS", "--to", "uses", "--language", "klingon"], "language 'klingon': expected a code"),
         (["CORPUS", "--to", "no/uses"], "there is no folder"),
         (["CORPUS", "--to", "uses", "--words", "EMPTY"], "no words; expected one per line"),
         (["CORPUS", "--to", "uses", "--words", "bank,river"], "--words bank,river: no such file; expected one with"),
@@ -85,9 +88,17 @@ def test_a_column_of_the_data_is_kept(stelmo, tmp_path):
     assert found.values(found.ids_of("bank"), "pos") == ["NOUN", "VERB"]
 
 
-@pytest.mark.parametrize("given", ["corpus.tok", "a sentence about a bank"])
-def test_a_column_of_a_text_without_columns_is_refused(stelmo, corpus, tmp_path, given):
-    done = stelmo(corpus if given == "corpus.tok" else given, "--to", tmp_path / "uses", "--keep", "upos")
+def test_a_column_of_a_text_without_columns_is_refused(stelmo, corpus, tmp_path):
+    done = stelmo(corpus, "--to", tmp_path / "uses", "--keep", "upos")
     assert done.code == 2
     assert "give conllu, columns or jsonl" in done.err
     assert not (tmp_path / "uses").exists()
+
+
+def test_the_index_records_how_raw_text_was_tokenised(stelmo, tmp_path):
+    (tmp_path / "fr.txt").write_text("L'homme boit de l'eau.\n")
+    assert stelmo(tmp_path / "fr.txt", "--to", tmp_path / "uses", "--language", "fr").code == 0
+    assert index.open(tmp_path / "uses").rules == index.rules_of(tmp_path / "uses") == ("fr", "ptb")
+    done = stelmo(tmp_path / "fr.txt", "--to", tmp_path / "uses")
+    assert done.code == 2
+    assert '"language": "fr"' in done.err

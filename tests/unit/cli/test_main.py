@@ -1,6 +1,10 @@
 """All commands: help, version, exit codes, and one line for what is wrong or interrupted."""
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from typer.core import TyperGroup
@@ -72,6 +76,9 @@ def test_the_version_is_the_package_s(call):
         ["convert", "model", "there", "--dtype", "int3"],
         ["convert", "model", "there", "--token-embeddings"],
         ["embed", "--model", "model"],
+        ["embed", "", "--model", "model"],
+        ["info", ""],
+        ["convert", "model", ""],
     ],
 )
 def test_every_verb_refuses_with_one_line(arguments, call, tmp_path):
@@ -79,3 +86,66 @@ def test_every_verb_refuses_with_one_line(arguments, call, tmp_path):
     assert done.code == 2
     assert done.err.count("\n") == 1
     assert not (tmp_path / "there").exists()
+
+
+def command(*arguments, **environment):
+    """The program as a shell starts it, and its environment."""
+    line = [sys.executable, "-m", "stelmo", *map(str, arguments)]
+    return {"args": line, "env": os.environ | environment, "stderr": subprocess.PIPE}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["embed", "--help"], ["guess", "Он ___ .", "--json", "-m", "MODEL"]])
+def test_output_is_utf_8_whatever_encoding_the_system_has(arguments, model):
+    given = [model if argument == "MODEL" else argument for argument in arguments]
+    done = subprocess.run(**command(*given, PYTHONIOENCODING="cp1252"), stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert not done.stdout.isascii()
+    assert done.stdout.decode("utf-8")
+
+
+def test_half_a_character_in_a_text_is_escaped(call, model, tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"tokens": ["a\\ud800b"]}\n')
+    done = call("embed", "t.jsonl", "-o", "-", "-m", model)
+    assert done.code == 0
+    assert '"a\\ud800b"' in done.out
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_stops_reading_ends_the_command_without_an_error(model, tmp_path, unbuffered):
+    (tmp_path / "long.tok").write_text("the bank of the river .\n" * 3000)
+    options = command(
+        "embed", tmp_path / "long.tok", "--from", "tokens", "-o", "-", "-m", model, PYTHONUNBUFFERED=unbuffered
+    )
+    with subprocess.Popen(**options, stdout=subprocess.PIPE) as process:
+        assert process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_a_reader_that_is_gone_before_the_help_is_no_error_either():
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(**command("--help"), stdout=writing, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_cannot_be_written_is_one_line(model, unbuffered):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(**command("info", model, PYTHONUNBUFFERED=unbuffered), stdout=full, check=False)
+    assert done.returncode == 2
+    assert done.stderr.decode() == (
+        "stelmo: standard output: the disk is full or a size limit was reached; redirect it to another place\n"
+    )
+
+
+def test_an_error_that_is_not_of_the_output_keeps_its_traceback(call, monkeypatch):
+    def broken(self, ctx):
+        raise OSError("a bug")
+
+    monkeypatch.setattr(TyperGroup, "invoke", broken)
+    with pytest.raises(OSError, match="a bug"):
+        call("info")

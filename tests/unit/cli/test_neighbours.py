@@ -109,7 +109,7 @@ def test_raw_text_of_several_sentences_is_split(stelmo):
     ("arguments", "message"),
     [
         (["money", "--in", SENTENCE], "'money' is not a token of 'the bank .'"),
-        (["bank", "--in", ""], "'bank' is not a token of ''"),
+        (["bank", "--in", " "], "'bank' is not a token of ''"),
         (["bank", "--in", SENTENCE, "--layer", "3"], "--layer: '3' is not one of mean, top, 0, 1, 2, all"),
         (["bank", "--in", SENTENCE, "--vectors", "missing.txt"], "missing.txt"),
     ],
@@ -119,3 +119,15 @@ def test_a_mistake_is_said_in_one_line(arguments, message, stelmo):
     assert done.code == 2
     assert message in done.err
     assert done.err.count("\n") == 1
+
+
+def test_the_sentence_is_tokenised_like_the_index_unless_it_is_said_how(model, tmp_path, monkeypatch, capsys):
+    uses = index.build(load(model), [["l'", "eau"]], tmp_path / "fr", rules=index.Rules("fr")).folder
+    options = ("--in", "Voici l'eau.", "--model", model, "--index", uses, "--json")
+    assert json.loads(run(monkeypatch, capsys, "neighbours", "eau", *options).out)["tokens"] == [
+        "Voici",
+        "l'",
+        "eau",
+        ".",
+    ]
+    assert run(monkeypatch, capsys, "neighbours", "eau", *options, "--language", "en").code == 2

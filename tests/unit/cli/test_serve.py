@@ -87,10 +87,65 @@ def test_index_and_tasks_are_served(started, place):
         assert answer.headers["access-control-allow-origin"] == "https://a.example"
 
 
+def test_texts_are_tokenised_by_the_rules_of_the_index_or_those_given(started, place):
+    indices.build(tiny.model(), [["l'", "eau"]], place / "uses", rules=indices.Rules("fr"))
+    serve("model", index=place / "uses")
+    serve("model", language="fr", contractions="moses")
+    serve("model")
+    told = []
+    for made, *_ in started:
+        with TestClient(made, base_url="http://localhost") as client:
+            (found,) = client.get("/v1/models").json()
+            tokens = client.post("/v1/tokenize", json={"text": "Voici l'eau."}).json()["sentences"]
+            told.append((found["language"], found["contractions"], tokens))
+    assert told == [
+        ("fr", "ptb", [["Voici", "l'", "eau", "."]]),
+        ("fr", "moses", [["Voici", "l'", "eau", "."]]),
+        ("en", "ptb", [["Voici", "l'eau", "."]]),
+    ]
+
+
+def status_of(made, host):
+    with TestClient(made, base_url="http://localhost") as client:
+        return client.get("/v1/models", headers={"Host": host}).status_code
+
+
+def test_a_server_answers_by_the_address_it_listens_on(started):
+    serve("model", host="127.0.0.2")
+    made = started[0][0]
+    assert [status_of(made, host) for host in ("127.0.0.2:8000", "localhost", "127.0.0.3")] == [200, 200, 421]
+
+
+def test_a_proxy_can_call_the_server_by_its_own_name(started, place):
+    serve("model", allow_host=["Elmo.example", "[2001:db8::1]"])
+    serve("model", host="0.0.0.0", token_file=place / "token", allow_host=["elmo.example"])
+    hosts = ("elmo.example", "elmo.example:443", "[2001:db8::1]", "other.example")
+    assert [status_of(started[0][0], host) for host in hosts] == [200, 200, 200, 421]
+    assert [status_of(started[1][0], host) for host in hosts] == [401, 401, 421, 421]
+
+
+@pytest.mark.parametrize("origin", ["https://a.org", "http://a.org:8080", "http://[::1]:80", "app://x", "*"])
+def test_an_origin_is_a_scheme_and_a_host(started, origin):
+    serve("model", allow_origin=[origin])
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://a.org/", "a.org", "https://A.org", "https://a.org/page", "null", "https://"]
+)
+def test_an_origin_that_no_browser_sends_is_refused(started, origin):
+    with pytest.raises(ConfigError, match=f"--allow-origin {origin}: not an origin; expected scheme://host"):
+        serve("model", allow_origin=[origin])
+    assert not started
+
+
 WRONG = {
     "a limit of nothing": ({"tokens": 0}, ConfigError, "serve: tokens"),
     "a time without end": ({"seconds": float("inf")}, ConfigError, "serve: seconds"),
     "an unknown log format": ({"access_log": "xml"}, ConfigError, "--access-log"),
+    "a host with a scheme": ({"allow_host": ["https://a.org"]}, ConfigError, "--allow-host https://a.org: not a host"),
+    "an unknown language": ({"language": "klingon"}, ConfigError, "language 'klingon': expected a code"),
+    "unknown contractions": ({"contractions": "x"}, ConfigError, "contractions 'x': expected one of"),
     "a state that goes on": ({"state": "carry"}, ConfigError, "--state"),
     "a missing token file": ({"token_file": "nowhere"}, ConfigError, "nowhere"),
     "a missing index": ({"index": "nowhere"}, DataError, "nowhere"),
@@ -111,3 +166,11 @@ def test_a_missing_library_is_named_with_the_way_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(ConfigError, match=r"uvicorn; pip install 'stelmo\[serve\]'"):
         serve("model")
+
+
+def test_an_index_and_a_language_exclude_each_other(started, place):
+    indices.build(tiny.model(), [["l'", "eau"]], place / "uses", rules=indices.Rules("fr"))
+    with pytest.raises(
+        ConfigError, match=r"tokenises as the index does \(language fr, contractions ptb\); leave them out"
+    ):
+        serve("model", index=place / "uses", language="de")

@@ -19,6 +19,7 @@ import stelmo
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.explore import index
 from stelmo.explore.mixing import Mix, mixed
+from stelmo.store import uses as store
 from stelmo.text import formats
 
 SENTENCES = [
@@ -385,6 +386,28 @@ def test_the_index_is_computed_once_for_each_model_and_state(tmp_path, short_tex
     assert index.open_bundled(tiny.model(state="fresh"), tmp_path / "cache").folder != first.folder
 
 
+def test_a_complete_index_is_read_without_its_lock(tmp_path, short_text, monkeypatch):
+    first = index.open_bundled(tiny.model(), tmp_path)
+    before = {file: file.stat().st_mtime_ns for file in first.folder.iterdir()}
+
+    def refused(folder):
+        raise OutputError("another process is writing in this folder")
+
+    monkeypatch.setattr(store, "writing", refused)
+    assert index.open_bundled(tiny.model(), tmp_path).words == first.words
+    assert {file: file.stat().st_mtime_ns for file in first.folder.iterdir()} == before
+
+
+def test_an_index_of_another_bundled_text_or_without_all_uses_is_not_complete(tmp_path, short_text, monkeypatch):
+    folder = index.open_bundled(tiny.model(), tmp_path).folder
+    gone = index.delete(folder, lambda tokens: True)
+    assert len(index.open_bundled(tiny.model(), tmp_path)) == gone > 0
+    monkeypatch.setattr(index, "bundled_sentences", lambda: iter([["quite", "another"]]))
+    assert "quite" not in index.open_bundled(tiny.model(), tmp_path).words
+    monkeypatch.setattr(index, "BUNDLED_TEXT", Path(__file__))
+    assert "quite" in index.open_bundled(tiny.model(), tmp_path).words
+
+
 def test_the_cache_is_where_the_user_keeps_caches(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert index.cache_folder() == Path("/somewhere/stelmo")
@@ -422,3 +445,31 @@ def test_an_index_made_before_there_were_columns_grows_with_them(tmp_path):
     tagged = formats.Sentence(["a", "bank"], "file", 1, (("upos", ["DET", "NOUN"]),))
     found = build(tmp_path / "uses", [["the", "bank"], tagged])
     assert found.values(found.ids_of("bank"), "upos") == ["", "NOUN"]
+
+
+# How the text was tokenised
+
+
+def test_a_new_index_keeps_the_rules_of_its_text_and_an_old_one_is_english(tmp_path):
+    french = index.Rules("fr", "moses")
+    assert build(tmp_path / "new", rules=french).rules == index.rules_of(tmp_path / "new") == french
+    assert build(tmp_path / "new", [["more"]]).rules == french
+    assert build(tmp_path / "new", [["more"]], rules=french).rules == french
+    assert build(tmp_path / "old").rules == index.rules_of(tmp_path / "old") == index.Rules("en", "ptb")
+    assert build(tmp_path / "old", [["more"]], rules=french).rules == index.Rules("en", "ptb")
+
+
+def test_text_by_other_rules_is_refused(tmp_path):
+    build(tmp_path / "i", rules=index.Rules("fr"))
+    with pytest.raises(OutputError, match=r"an index with other settings .*use the same ones"):
+        build(tmp_path / "i", rules=index.Rules("de"))
+    with pytest.raises(ConfigError, match="contractions 'x'"):
+        build(tmp_path / "j", rules=index.Rules("en", "x"))
+    assert not (tmp_path / "j").exists()
+
+
+def test_half_a_character_becomes_a_replacement_character(tmp_path):
+    tagged = formats.Sentence(["a\ud800b", "bank"], "file", 1, (("upos", ["\udfffX", "NOUN"]),))
+    found = build(tmp_path / "i", [tagged])
+    assert list(found.words) == ["a\ufffdb", "bank"]
+    assert found.values(found.ids, "upos") == ["\ufffdX", "NOUN"]

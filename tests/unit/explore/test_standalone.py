@@ -114,3 +114,8 @@ def test_columns_of_the_data_are_in_the_file(tmp_path):
     found = index.build(tiny.model(), tagged, tmp_path / "uses")
     (use,) = data_of(standalone.page(found, ["bank"]).html)["words"]["bank"]["uses"]
     assert use["columns"] == {"upos": "NOUN"}
+
+
+def test_a_text_in_another_language_is_tokenised_by_its_rules():
+    data = data_of(stelmo.explore.show(tiny.model(), "Voici l'eau.", "eau", language="fr").html)
+    assert data["words"]["eau"]["uses"][0]["tokens"] == ["Voici", "l'", "eau", "."]

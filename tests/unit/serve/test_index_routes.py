@@ -244,6 +244,42 @@ def test_uses_that_are_not_there_or_too_many_have_none(client, groups, message):
     assert message in answer.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    ("route", "body"),
+    [
+        ("substitutes", {"groups": [[0], [99]]}),
+        ("map", {"word": "nowhere"}),
+        ("map", {"word": "bank", "own": {"tokens": ["a"], "position": 3}}),
+        ("neighbours", {"tokens": BANK, "position": 1, "layer": 9}),
+        ("map/jobs", {"word": "bank", "method": "som"}),
+    ],
+)
+def test_no_answer_names_the_folder_of_the_index(client, index, route, body):
+    answer = client.post(f"/v1/{route}", json=body)
+    assert answer.status_code in (404, 422)
+    assert str(index.folder) not in answer.text
+    assert str(index.folder.parent.parent) not in answer.text
+
+
+def test_the_text_is_tokenised_by_the_rules_of_the_index(tmp_path):
+    french = indices.build(MODEL, [["l'", "homme"], ["l'", "eau"]], tmp_path / "uses", rules=indices.Rules("fr"))
+    with servers.asked(MODEL, index=french) as asked:
+        assert answered(asked, "tokenize", text="L'homme voit l'eau.") == {
+            "sentences": [["L'", "homme", "voit", "l'", "eau", "."]]
+        }
+        assert words_of(asked, "known", word=["l'", "homme", "eau", "voit"]) == ["l'", "homme", "eau"]
+        (found,) = asked.get("/v1/models").json()
+    assert (found["language"], found["contractions"]) == ("fr", "ptb")
+
+
+def test_words_with_half_a_character_can_be_shown(tmp_path):
+    broken = indices.build(MODEL, [["a\ud800b", "bank"], ["a", "bank"]], tmp_path / "uses")
+    with servers.asked(MODEL, index=broken) as asked:
+        assert "a\ufffdb" in [found["word"] for found in asked.get("/v1/words").json()["words"]]
+        assert answered(asked, "map", word="bank")["total"] == 2
+        assert answered(asked, "neighbours", tokens=["a", "bank"], position=1, k=3)["contextual"]
+
+
 def test_a_map_has_the_columns_of_the_data(tmp_path):
     tagged = [
         formats.Sentence(["the", "bank"], "file", 1, (("upos", ["DET", "NOUN"]),)),

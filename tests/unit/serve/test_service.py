@@ -106,7 +106,13 @@ def test_a_host_that_is_not_this_machine_is_refused():
         service.run(None, "no.such.host.invalid", 0, print)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+@pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".org"])
+def test_a_host_that_cannot_be_a_name_is_refused(host):
+    with pytest.raises(ConfigError, match=r"--host .*not a name or an address"):
+        service.listen(host, 0)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost", "LOCALHOST"])
 def test_addresses_only_this_machine_reaches(host):
     assert service.is_loopback(host)
 

@@ -24,6 +24,7 @@ from unit.serve import servers
 
 import stelmo
 from stelmo.errors import DataError
+from stelmo.explore.index import Rules
 from stelmo.serve import context
 from stelmo.serve.app import app
 from stelmo.settings import ServeSettings
@@ -147,7 +148,7 @@ def test_a_request_that_timed_out_stops_its_thread(text):
             calls.append(1)
             return len(calls) > 2
 
-    (found,) = context._tokenize([text], None, Stop())
+    (found,) = context._tokenize([text], Rules(), None, Stop())
     assert sum(map(len, found)) == 2
 
 
@@ -155,15 +156,20 @@ def test_a_request_that_timed_out_stops_its_thread(text):
 def test_too_many_tokens_are_refused_as_soon_as_they_are_found(monkeypatch, most):
     read = []
     original = context.tokens.scan
-    monkeypatch.setattr(context.tokens, "scan", lambda sentence: (read.append(sentence), original(sentence))[1])
+
+    def scan(sentence, *rules):
+        read.append(sentence)
+        return original(sentence, *rules)
+
+    monkeypatch.setattr(context.tokens, "scan", scan)
     with pytest.raises(DataError, match=f"more than {most} tokens"):
-        context._tokenize(["A river. " * 5, "Over there. " * 1000], most, threading.Event())
+        context._tokenize(["A river. " * 5, "Over there. " * 1000], Rules(), most, threading.Event())
     assert len(read) == (10 if most == 29 else 11)
 
 
 @pytest.mark.parametrize("text", ["", "No blank line. " * 3000, "One. Two.\n\nThree." * 2000, 'He said "a? b." ' * 999])
 def test_the_sentences_are_those_of_the_library_however_long_the_text(text):
-    found = context._tokenize([text, "a"], None, threading.Event())
+    found = context._tokenize([text, "a"], Rules(), None, threading.Event())
     assert found == [stelmo.tokenize(text), [["a"]]]
 
 

@@ -74,6 +74,15 @@ def test_no_sentences_are_no_vectors(client, accept, layer):
     assert embedded(client, accept, sentences=[], layer=layer).content
 
 
+@pytest.mark.parametrize(("layer", "shape"), [("mean", (0, 12)), ("all", (3, 0, 12))])
+def test_no_sentences_are_an_array_of_the_usual_shape(client, layer, shape):
+    answer = embedded(client, answers.NPY, sentences=[], layer=layer)
+    assert np.load(io.BytesIO(answer.content), allow_pickle=False).shape == shape
+    table = pyarrow.ipc.open_stream(embedded(client, answers.ARROW, sentences=[], layer=layer).content).read_all()
+    columns = ["vector"] if layer == "mean" else ["layer_0", "layer_1", "layer_2"]
+    assert table.column_names == ["sentence", "position", "token", *columns]
+
+
 @pytest.mark.parametrize(
     ("accept", "kind"),
     [
@@ -166,6 +175,8 @@ def test_models_tells_what_there_is(client):
         "map_methods": list(maps.methods()),
         "version": stelmo.__version__,
         "credit": "",
+        "language": "en",
+        "contractions": "ptb",
     }
 
 
@@ -230,6 +241,21 @@ def test_a_hostile_body_is_refused(client, route, content):
     answer = client.post(f"/v1/{route}", content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code in (400, 422)
     assert list(answer.json()) == PROBLEM
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a nest without end", "nested too deeply; expected the fields of the route"),
+        ("a number without end", "a number has too many digits; expected at most 4,300"),
+        ("not UTF-8", "its text is not UTF-8; expected JSON in UTF-8"),
+    ],
+)
+def test_a_body_that_cannot_be_parsed_is_told_why(client, name, message):
+    answer = client.post("/v1/tokenize", content=HOSTILE[name], headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert answer.json()["detail"].startswith("the body is not JSON that can be read: ")
+    assert message in answer.json()["detail"]
 
 
 def test_a_form_from_a_foreign_page_is_no_request(client):

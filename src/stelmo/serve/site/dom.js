@@ -52,8 +52,9 @@ export function whenTyped(act, milliseconds) {
   return { oninput: () => { clearTimeout(timer); timer = setTimeout(now, milliseconds); }, onchange: now };
 }
 
-/** Whether a key is pressed together with one that makes it a command of the browser, such as Alt and ← for Back. */
-export const isShortcut = (event) => event.ctrlKey || event.metaKey || event.altKey;
+/** Whether a key is not for the page: it belongs to an input method that composes a character, or is pressed together with
+    one that makes it a command of the browser, such as Alt and ← for Back. */
+export const isShortcut = (event) => event.isComposing || event.ctrlKey || event.metaKey || event.altKey;
 
 /** Whether the visitor's system allows animations. */
 export const motion = () => !matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -8,6 +8,7 @@ const STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacit
 const SHARPNESS = 2;   // pixels of the PNG per pixel of the screen
 const LINE = 24;       // pixels of a line of text around a picture
 const SHOWN = 1500;    // milliseconds for which a button says what it did
+const COLOUR = /color\(srgb ([\d.e+-]+) ([\d.e+-]+) ([\d.e+-]+)(?: \/ ([\d.e+-]+))?\)/g;   // as browsers write color-mix()
 const NOT_XML = /[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/gu;
 
 /** content() → {name, svgs: [svg], rows: [{column: value}], data: anything, picture}, called when a button is pressed;
@@ -62,7 +63,7 @@ function picture(svgs, { title = "", captions = [], legend = [], credit = "" } =
   const sheet = d3.create("svg").attr("xmlns", "http://www.w3.org/2000/svg").attr("width", width).attr("height", height)
     .attr("viewBox", `0 0 ${width} ${height}`);
   sheet.append("rect").attr("width", width).attr("height", height).attr("fill", ground(svgs[0].parentNode));
-  const ink = getComputedStyle(document.body).color;
+  const ink = inRgb(getComputedStyle(document.body).color);
   const say = (text, x, y, weight = 400) => sheet.append("text").attr("x", x).attr("y", y).attr("fill", ink).attr("font-family", "sans-serif")
     .attr("font-size", 14).attr("font-weight", weight).text(text);
   if (title) say(title, 14, 19, 600);
@@ -82,18 +83,24 @@ function picture(svgs, { title = "", captions = [], legend = [], credit = "" } =
   return { text, width, height };
 }
 
+/** A value of a style with its colours in a form that every program for SVG reads. */
+export const inRgb = (value) => value.replace(COLOUR, (_, ...parts) => {
+  const [r, g, b] = parts.slice(0, 3).map((part) => Math.round(255 * Math.min(1, Math.max(0, Number(part)))));
+  return parts[3] === undefined ? `rgb(${r}, ${g}, ${b})` : `rgba(${r}, ${g}, ${b}, ${Number(parts[3])})`;
+});
+
 /** The colour of a group's class as it is drawn here. */
 function resolved(className) {
   const probe = el(`i.swatch.${className}`);
   document.body.append(probe);
-  const colour = getComputedStyle(probe).backgroundColor;
+  const colour = inRgb(getComputedStyle(probe).backgroundColor);
   probe.remove();
   return colour;
 }
 
 /** The colour that shows behind an element. */
 function ground(node) {
-  const colour = getComputedStyle(node).backgroundColor;
+  const colour = inRgb(getComputedStyle(node).backgroundColor);
   return colour === "rgba(0, 0, 0, 0)" && node !== document.body ? ground(node.parentNode) : colour;
 }
 
@@ -104,7 +111,7 @@ function styled(node) {
   const to = [copy, ...copy.querySelectorAll("*")];
   from.forEach((original, i) => {
     const looks = getComputedStyle(original);
-    STYLES.forEach((style) => to[i].setAttribute(style, looks.getPropertyValue(style)));
+    STYLES.forEach((style) => to[i].setAttribute(style, inRgb(looks.getPropertyValue(style))));
     ["class", "tabindex", "role"].forEach((attribute) => to[i].removeAttribute(attribute));
   });
   return copy;

@@ -52,7 +52,8 @@ export function view(model, change, source = api) {
   const panels = ["mix", "mix2"].map((key, i) => panel(i, count, saved,
     (weights, gamma, dragging) => set({ [key]: mixes.name(weights), [i ? "gamma2" : "gamma"]: gamma === 1 ? null : gamma }, { step: !dragging, dragging }),
     hover, pick, (ids) => { selected = ids; set({ find: null }, { step: false }); }, () => playLayers().catch(says.failed)));
-  const box = saved ? el("em.word") : wordbox(choose);
+  const failed = () => last.key === "";   // then the same question is asked again
+  const box = saved ? el("em.word") : wordbox((other) => { if (other !== word() || failed()) choose(other); });
   const method = choice("Projection", METHODS.filter(([name]) => model.map_methods.includes(name)), (value) => set({ method: value === "pca" ? null : value }));
   const groupCount = el("select", { "aria-label": "Number of groups", onchange: () => set({ groups: groupCount.value }) },
     el("option", { value: "" }, "automatic"), d3.range(1, 9).map((k) => el("option", { value: k }, String(k))));
@@ -63,7 +64,7 @@ export function view(model, change, source = api) {
   const progress = el("progress", { max: 1, value: 0, "aria-label": "Progress of the map", hidden: true });
   const lede = el("p.lede");
   const how = help();
-  const own = ownSentence(source, (text) => set({ own: text, use: null }), choose);
+  const own = ownSentence(source, (text) => { if (text !== (params.own ?? null) || failed()) set({ own: text, use: null }); }, choose);
   const panelOfUse = chosen(hover, pick, () => {
     set(params.use === undefined ? { own: null } : { use: null });
     panels[0].map.svg.focus({ preventScroll: true });   // the button that had the focus is gone
@@ -99,9 +100,12 @@ export function view(model, change, source = api) {
       says.clear();
       if (answer) await draw(question, answer);
     } catch (error) {
-      last.key = "";   // the same question may be asked again
-      body.hidden = true;
-      lede.textContent = "";
+      last.key = "";
+      body.classList.add("stale");   // the last map stays until the next one
+      if (error.status === 404 || !grouped) {
+        body.hidden = true;
+        lede.textContent = "";
+      }
       if (error.status !== 404) says.failed(error);
       else if (error.message.includes("--index")) says.empty(error.message, noIndex());
       else if (!params.word && (await offered).length) set({ word: (await offered)[0].word }, { step: false });
@@ -113,10 +117,17 @@ export function view(model, change, source = api) {
   async function answerTo({ dragging, text, ...question }, stale) {
     if (fixed.key !== question.word) fixed = { key: question.word, maps: await reference(question) };
     const place = saved ? null : await own.locate(text, question.word);
-    const asked = { ...question, near: dragging ? 0 : NEAR, ...(place ? { own: place } : {}) };
-    const answer = question.method === "pca" ? await source.map(dragging || sameGroups(question) ? { ...asked, clusters: 1 } : asked)
-      : await source.slowMap(asked, (done) => { progress.hidden = false; progress.value = done; }, stale);
-    return answer && { ...answer, own: place };
+    const ask = async (placed) => {
+      const asked = { ...question, near: dragging ? 0 : NEAR, ...(placed ? { own: placed } : {}) };
+      const answer = question.method === "pca" ? await source.map(dragging || sameGroups(question) ? { ...asked, clusters: 1 } : asked)
+        : await source.slowMap(asked, (done) => { progress.hidden = false; progress.value = done; }, stale);
+      return answer && { ...answer, own: placed };
+    };
+    if (!place) return ask(null);
+    return ask(place).catch((error) => {
+      own.refuse(error);
+      return ask(null);   // the map without the sentence
+    });
   }
 
   /** The groups depend on these only; a new sentence of the visitor or a second map does not change them. */
@@ -139,6 +150,7 @@ export function view(model, change, source = api) {
     const answer = kept ? { ...fresh, uses: grouped.uses, clusters: grouped.clusters } : fresh;
     grouped = { ...answer, groupKey: kept ? grouped.groupKey : question.dragging ? "" : groupKey(question) };
     body.hidden = false;
+    body.classList.remove("stale");
     colour(question.dragging);
     lede.replaceChildren(...summary(question, grouped, byWhat()));
     bar.show(true);

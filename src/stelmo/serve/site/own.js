@@ -1,21 +1,23 @@
 /** A sentence typed by the visitor → the word of the map in it, or words of it that have a map. */
 
+import { Refusal } from "./api.js";
 import { el, whenTyped } from "./dom.js";
 
 const TYPING = 600;   // milliseconds without typing before the sentence is placed
 const OFFERED = 6;    // words of the sentence that are offered instead
 const FEWEST = 3;     // uses of a word that is offered
+const FAULTS = [413, 422];   // statuses of an answer that refuses the text itself
 
 const onPhone = () => matchMedia("(pointer: coarse)").matches;
 
-/** source: where sentences are cut into words and words are looked up; onsentence(text or null); onword(word). */
+/** source: where sentences are cut into words and words are looked up; onsentence(text or null), also for a sentence that
+    was submitted again; onword(word). */
 export function ownSentence(source, onsentence, onword) {
-  let last = "";
   const typed = whenTyped(submit, TYPING);
   const input = el("textarea", { id: "own", rows: 2, dir: "auto", spellcheck: "false", oninput: () => {
     if (!onPhone()) typed.oninput();   // on a phone the page then scrolls to the map, which would disturb typing
   }, onchange: typed.onchange, onkeydown: (event) => {
-    if (event.key !== "Enter") return;
+    if (event.key !== "Enter" || event.isComposing) return;
     event.preventDefault();
     submit();
   } });
@@ -26,7 +28,6 @@ export function ownSentence(source, onsentence, onword) {
 
   function submit() {
     if (onPhone()) input.blur();
-    if (input.value.trim() === last) return;
     onsentence(input.value.trim() || null);
   }
 
@@ -34,7 +35,8 @@ export function ownSentence(source, onsentence, onword) {
   async function locate(text, word) {
     said.replaceChildren();
     if (!text) return null;
-    const { sentences } = await source.tokenize(text);
+    const { sentences } = await source.tokenize(text).catch(refuse);
+    if (!sentences) return null;
     for (const tokens of sentences) {
       const position = tokens.findIndex((token) => token.toLowerCase() === word.toLowerCase());
       if (position >= 0) return { tokens, position };
@@ -48,12 +50,18 @@ export function ownSentence(source, onsentence, onword) {
     return null;
   }
 
-  function set(text, word) {
-    last = text ?? "";
-    label.replaceChildren("Type a sentence with ", el("strong", {}, el("bdi", {}, word)), " and see where it lands");
-    input.placeholder = `… ${word} …`;
-    if (document.activeElement !== input) input.value = last;
+  /** Shows under the field why the server refused the sentence; any other error is thrown again. */
+  function refuse(error) {
+    if (!(error instanceof Refusal) || !FAULTS.includes(error.status)) throw error;
+    said.replaceChildren(el("p.failed", {}, el("strong", {}, "Error: "), error.message));
+    return {};
   }
 
-  return { node, set, locate };
+  function set(text, word) {
+    label.replaceChildren("Type a sentence with ", el("strong", {}, el("bdi", {}, word)), " and see where it lands");
+    input.placeholder = `… ${word} …`;
+    if (document.activeElement !== input) input.value = text ?? "";
+  }
+
+  return { node, set, locate, refuse };
 }

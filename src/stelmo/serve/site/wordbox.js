@@ -1,4 +1,5 @@
-/** Letters typed → a word of the corpus, with suggestions (the combobox pattern of ARIA). */
+/** Letters typed → a word of the corpus, with suggestions (the combobox pattern of ARIA). onpick is also called for a word
+    that is entered again. */
 
 import { newest, words } from "./api.js";
 import { el, isShortcut } from "./dom.js";
@@ -13,7 +14,7 @@ export function wordbox(onpick) {
     oninput: () => { resize(); typed = input.value.trim(); suggest(typed); },
     onkeydown: key,
     onfocus: () => input.select(),
-    onblur: () => { close(); finish(input.value); },
+    onblur: () => { close(); finish(input.value, false); },
   });
   let typed = null;   // the letters to which suggestions are wanted; null once the list was closed
   let active = -1;
@@ -53,10 +54,11 @@ export function wordbox(onpick) {
     input.setAttribute("aria-expanded", "false");
   }
 
-  function finish(word) {
+  /** again: whether the word is passed on even if it is the last one. */
+  function finish(word, again = true) {
     const taken = word.trim() || last;
     set(taken);
-    if (taken !== last) { last = taken; onpick(taken); }
+    if (again || taken !== last) { last = taken; onpick(taken); }
   }
 
   function key(event) {
