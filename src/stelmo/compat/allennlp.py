@@ -197,12 +197,15 @@ class Elmo(nn.Module):
         self._elmo_lstm.reset_states()
 
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
-        """More axes may come before B: (…, T, 50) → (…, T, 2P)."""
-        alone = inputs.dim() == 2 and word_inputs is None
-        shape = inputs.shape if alone else inputs.shape[:-1]
+        """More axes may come before B: (…, T, 50) → (…, T, 2P).
+
+        As in AllenNLP, `inputs` is not read if the cache has all `word_inputs`: it may be the same ids, or zeros.
+        """
+        words = inputs if word_inputs is None and inputs.dim() == 2 else word_inputs
+        reads_words = words is inputs or getattr(self._elmo_lstm, "cache", None) is not None
+        shape = words.shape if words is not None and reads_words else inputs.shape[:-1]
         flat = inputs.flatten(0, -3) if inputs.dim() > 3 else inputs
-        words = None if word_inputs is None else word_inputs.flatten(0, -2)
-        output = self._elmo_lstm(flat, flat if alone else words)
+        output = self._elmo_lstm(flat, None if words is None else words.flatten(0, -2))
         mask_BT = output["mask"].long()
         mask_BT = mask_BT if self._keep_sentence_boundaries else mask_BT[:, 2:]
         representations = []

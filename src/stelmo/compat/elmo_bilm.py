@@ -5,8 +5,9 @@ B sentences, T tokens (both markers included), C characters, P projection, L lay
 """
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from types import MethodType
 from typing import Any, ClassVar
 
 import torch
@@ -35,6 +36,20 @@ class ElmoLstm:
     def reset_states(self) -> None:
         """Forget the previous batches; the next one starts from zeros."""
         self.state = None
+
+    @property
+    def _states(self) -> tuple[Tensor, Tensor] | None:
+        """As AllenNLP has it: (L, B, 2P) and (L, B, 2H). Scripts set it to None to forget the previous batches."""
+        if self.state is None:
+            return None
+        h, c = (torch.cat(list(part), -1) for part in self.state)
+        return h, c
+
+    @_states.setter
+    def _states(self, states: None) -> None:
+        if states is not None:
+            raise ConfigError("_states can only be set to None, which forgets the previous batches; leave others out")
+        self.reset_states()
 
 
 class _ElmoBiLm(nn.Module):
@@ -110,18 +125,20 @@ class _ElmoBiLm(nn.Module):
         return _ElmoCharacterEncoder.of(self.bilm)
 
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
+        words = word_inputs if word_inputs is not None and self._is_cached(inputs, word_inputs) else None
+        rows = len(inputs if words is None else words)
         if self.stateful:
             state = self.bilm.zero_state(0) if self.state is None else self.state
-            grown = state.to(self.start_h.device, self.start_h.dtype).grow(len(inputs))
+            grown = state.to(self.start_h.device, self.start_h.dtype).grow(rows)
             self._elmo_lstm.state = grown
-            start = grown.take(len(inputs))
+            start = grown.take(rows)
         else:
-            start = State(self.start_h, self.start_c).expand(len(inputs))
+            start = State(self.start_h, self.start_c).expand(rows)
         with recording(self.bilm):
-            if word_inputs is not None and self._is_cached(inputs, word_inputs):
+            if words is not None:
                 assert self.cache is not None
-                lengths_B = (word_inputs > 0).sum(1) + 2
-                index_BT = nn.functional.pad(word_inputs, (1, 1))
+                lengths_B = (words > 0).sum(1) + 2
+                index_BT = nn.functional.pad(words, (1, 1))
                 index_BT[:, 0] = len(self.cache) - 2  # the last two rows of the cache are <S> and </S>
                 index_BT[torch.arange(len(index_BT)), lengths_B - 1] = len(self.cache) - 1
                 layers_LBTD, end = self.bilm(self.cache[index_BT], lengths_B, start)
@@ -134,17 +151,17 @@ class _ElmoBiLm(nn.Module):
         return {"activations": list(layers_LBTD), "mask": inside(lengths_B, layers_LBTD.shape[2])}
 
     def _is_cached(self, inputs: Tensor, word_inputs: Tensor) -> bool:
-        """Whether every word is in the cache; otherwise the characters are read, if there are any."""
-        alone = inputs is word_inputs
+        """Whether every word is in the cache; otherwise the characters are read, if `inputs` has any."""
+        spelled = inputs.shape[:-1] == word_inputs.shape
         if self.cache is None:
-            if not alone and inputs.shape != word_inputs.shape:
+            if inputs.shape != word_inputs.shape:
                 warnings.warn("word_inputs are not used: Elmo was made without vocab_to_cache", stacklevel=5)
             return False
-        if learns(self.bilm) and not alone:
+        if learns(self.bilm) and spelled:
             return False
         if bool((word_inputs < len(self.cache) - 2).all()):
             return True
-        if alone:
+        if not spelled:
             raise DataError(
                 f"word id {int(word_inputs.max())}; vocab_to_cache has {len(self.cache) - 2} words; "
                 "pass the character ids, too"
@@ -239,6 +256,16 @@ def batch_to_ids(batch: Iterable[Sequence[str]]) -> Tensor:
     return torch.from_numpy(chars.encode_sentences(sentences_of(batch)))
 
 
+class _OnTheClassToo:
+    """A method that can be called on the class: the mapper's was static before AllenNLP added `tokens_to_add`."""
+
+    def __init__(self, function: Callable[[Any, str], list[int]]) -> None:
+        self.function = function
+
+    def __get__(self, instance: Any, owner: type) -> Callable[[str], list[int]]:
+        return MethodType(self.function, owner() if instance is None else instance)
+
+
 class ELMoCharacterMapper:
     """One word → its 50 ids. `tokens_to_add` gives words a single character id of their own."""
 
@@ -253,6 +280,7 @@ class ELMoCharacterMapper:
     def __init__(self, tokens_to_add: Mapping[str, int] | None = None) -> None:
         self.tokens_to_add = dict(tokens_to_add or {})
 
+    @_OnTheClassToo
     def convert_word_to_char_ids(self, word: str) -> list[int]:
         ids = chars.encode(word, self.max_word_length)
         if word not in self.tokens_to_add:
@@ -296,10 +324,14 @@ class ELMoTokenCharactersIndexer:
     def tokens_to_indices(
         self, tokens: Sequence[Any], vocabulary: Any = None, index_name: str = "tokens"
     ) -> dict[str, Ids]:
-        words = [token if isinstance(token, str) else token.text for token in tokens]
-        if None in words:
+        return {index_name: [self.token_to_indices(token) for token in tokens]}
+
+    def token_to_indices(self, token: Any, vocabulary: Any = None) -> list[int]:
+        """The ids of one token, as the first releases had it."""
+        word = token if isinstance(token, str) else token.text
+        if word is None:
             raise ConfigError("ELMoTokenCharactersIndexer: a token without text; use a tokenizer that keeps the text")
-        return {index_name: [self._mapper.convert_word_to_char_ids(word) for word in words]}
+        return self._mapper.convert_word_to_char_ids(word)
 
     def pad_token_sequence(
         self, tokens: Mapping[str, Ids], desired_num_tokens: Mapping[str, int], padding_lengths: Any = None

@@ -324,4 +324,4 @@ def _vocabulary(path: Path) -> Vocabulary:
     # Where both names occur, they are swapped: every word keeps a row, and unknown words have the right one.
     ours = {ITS_UNKNOWN: UNKNOWN, UNKNOWN: ITS_UNKNOWN, ITS_NEWLINE: "\n"}
     words = [ours.get(line, line) for line in lines]
-    return Vocabulary.of([*words, NO_WORD], str(path))
+    return Vocabulary((*words, NO_WORD), str(path))

@@ -31,10 +31,24 @@ DIRECTIONS = ("lstm_forward", "lstm_backward")
 ONE_DIRECTION = "a model of one direction is not read, because every layer here joins the vectors of both directions"
 
 
-def read(weights: Path, options: Path, vocabulary: Path | None = None, softmax: Path | None = None) -> SavedModel:
+def read(
+    weights: Path,
+    options: Path,
+    vocabulary: Path | None = None,
+    softmax: Path | None = None,
+    vocabulary_given: bool = True,
+) -> SavedModel:
+    """A vocabulary that was not given but found, and cannot be read, is left out if the model does not need it."""
     config = read_options(options)
-    words = None if vocabulary is None else read_vocabulary(vocabulary)
+    words, note = None, ""
+    try:
+        words = None if vocabulary is None else read_vocabulary(vocabulary)
+    except ModelError as problem:
+        if vocabulary_given or softmax is not None or isinstance(config.input, WordInput):
+            raise
+        note = f" (without its vocabulary: {problem})"
     saved = assembled(config, weights, words)
+    saved = replace(saved, format=saved.format + note)
     if softmax is None:
         return saved
     return replace(saved, read_softmax=partial(read_softmax, softmax, saved.config, words))

@@ -1,4 +1,4 @@
-"""A folder of ELMoForManyLangs ↔ a model. Knows no other format.
+"""A folder of ELMoForManyLangs, or a zip of one (as the NLPL repository has them) ↔ a model. Knows no other format.
 
 config.json           of the training run; `config_path` names the architecture, often with a path of its authors
 <architecture>.json   sizes of the model
@@ -13,33 +13,65 @@ A quirk: the symbol U+3000, which some tools strip from its line.
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path, PureWindowsPath
+from dataclasses import replace
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from stelmo.config import CodePointInput, ModelConfig, parse
 from stelmo.errors import ConfigError, ModelError
 from stelmo.formats import efml_tensors as theirs
+from stelmo.formats.untrusted import archives
 from stelmo.store.atomic import read_json
 from stelmo.store.saved import SavedModel, filled_bilm
 from stelmo.text.ids import MOST_BYTES, Alphabet, Vocabulary
 
 FORMAT = "ELMoForManyLangs"
 EMBEDDER, ENCODER = "token_embedder.pkl", "encoder.pkl"
+TEXTS = (".json", "word.dic", "char.dic")
 INCOMPLETE = "the model folder is incomplete, copy it again"
 IDEOGRAPHIC_SPACE = "\u3000"
 DROPOUT = 0.1  # of the training; the original software requires the key, although it is not used for embedding
 
 
 def recognises(path: Path) -> bool:
-    return any((path / name).is_file() for name in (EMBEDDER, ENCODER))
+    """A folder with a pickle of these models, or a zip with one."""
+    if path.is_dir():
+        return any((path / name).is_file() for name in (EMBEDDER, ENCODER))
+    try:
+        return archives.is_zip(path) and bool(_homes(path))
+    except ModelError:  # a damaged zip of another format, perhaps
+        return False
 
 
 def read(path: Path) -> SavedModel:
-    architecture, where = _read_architecture(path)
-    embedder, encoder = (_section(architecture, name, where) for name in ("token_embedder", "encoder"))
-    _refuse_kinds(embedder, encoder, where)
-    words = Vocabulary(_read_dic(path / "word.dic"), str(path / "word.dic")) if embedder.get("word_dim") else None
-    alphabet = Alphabet(_read_dic(path / "char.dic"), str(path / "char.dic")) if embedder.get("char_dim") else None
+    if path.is_dir():
+        return _read_folder(path, path)
+    home, *others = _homes(path)
+    if others:
+        raise ModelError(f"{path}: {1 + len(others)} folders with {EMBEDDER} or {ENCODER}; expected one model")
+    with archives.unpacked_folder(path, lambda name: _is_read(name, home), lambda name: name.endswith(TEXTS)) as folder:
+        return replace(_read_folder(folder, path), format=f"{FORMAT} zip")
+
+
+def _homes(path: Path) -> list[PurePosixPath]:
+    """The places of a model in a zip: the top, or one folder."""
+    names = [PurePosixPath(name) for name in archives.zip_names(path)]
+    found = {name.parent for name in names if name.name in (EMBEDDER, ENCODER) and name.parts[0] != "__MACOSX"}
+    return sorted(home for home in found if len(home.parts) <= 1)
+
+
+def _is_read(name: str, home: PurePosixPath) -> bool:
+    member = PurePosixPath(name)
+    return member.parent == home and (member.name in (EMBEDDER, ENCODER) or name.endswith(TEXTS))
+
+
+def _read_folder(path: Path, where: Path) -> SavedModel:
+    """`where` the model is for the user."""
+    architecture, source = _read_architecture(path)
+    embedder, encoder = (_section(architecture, name, source) for name in ("token_embedder", "encoder"))
+    _refuse_kinds(embedder, encoder, source)
+    words = Vocabulary(_read_dic(path / "word.dic"), str(where / "word.dic")) if embedder.get("word_dim") else None
+    alphabet = Alphabet(_read_dic(path / "char.dic"), str(where / "char.dic")) if embedder.get("char_dim") else None
     lstm = {
         "cells": encoder.get("dim"),
         "projection": encoder.get("projection_dim"),
@@ -49,10 +81,10 @@ def read(path: Path) -> SavedModel:
         "skip": True,
     }
     values = {"input": _input_values(embedder, words, alphabet), "lstm": lstm}
-    config = parse(ModelConfig, values, where, ModelError)
+    config = parse(ModelConfig, values, source, ModelError)
     if config.lstm.cells == config.lstm.projection:  # they always project; our LSTM has no square projection
         raise ModelError(
-            f"{where}: dim and projection_dim are both {config.lstm.cells}; only a smaller projection_dim is supported"
+            f"{source}: dim and projection_dim are both {config.lstm.cells}; only a smaller projection_dim is supported"
         )
     tensors = theirs.our_embedder(theirs.read(path / EMBEDDER, theirs.embedder_shapes(config)), config)
     tensors |= theirs.our_lstms(theirs.read(path / ENCODER, theirs.encoder_shapes(config)), config)

@@ -1,5 +1,6 @@
 """A path → its model, in any format; a model → a folder in the chosen format. The entry point to all formats."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -22,8 +23,8 @@ READERS: list[tuple[Callable[[Path], bool], Callable[[Path], SavedModel]]] = [
     (runs.recognises, lambda path: folder.read(runs.model_of(path))),
 ]
 READABLE = (
-    "a stelmo folder or training run, weights.hdf5 with its options.json, an NLPL zip, an ELMoForManyLangs folder, "
-    "an AllenNLP .th or .tar.gz, or a bilm-tf checkpoint"
+    "a stelmo folder or training run, weights.hdf5 with its options.json, an NLPL zip, an ELMoForManyLangs folder "
+    "or zip, an AllenNLP .th or .tar.gz, or a bilm-tf checkpoint"
 )
 
 
@@ -85,12 +86,8 @@ def _read(path: Path, options: Path | None, vocabulary: Path | None, prefix: str
     home = path if path.is_dir() else path.parent
     weights = _weights(path)
     found = options or _options(path, weights, home)
-    named = weights.with_name(weights.name.replace("weights", "softmax_weights"))
-    if named != weights and named.is_file():
-        softmax: Path | None = named
-    else:
-        softmax = _only(file for file in _hdf5_files(home) if hdf5.contains(file, "softmax"))
-    return bilm.read(weights, found, vocabulary or _only(home.glob("vocab*.txt")), softmax)
+    words = vocabulary or _only(home.glob("vocab*.txt"))
+    return bilm.read(weights, found, words, _softmax(weights, home), vocabulary_given=vocabulary is not None)
 
 
 def write(saved: SavedModel, path: Path, format: str = "stelmo", overwrite: bool = False) -> None:
@@ -139,6 +136,27 @@ def _options(path: Path, weights: Path, home: Path) -> Path:
             f"{weights}: no options.json beside it; copy it there, or name it: --options FILE, in Python options=FILE"
         )
     return found
+
+
+def _softmax(weights: Path, home: Path) -> Path | None:
+    """The softmax named like the weights; else the only one that, by its name, does not belong to another model."""
+    named = weights.with_name(weights.name.replace("weights", "softmax_weights"))
+    if named != weights and named.is_file():
+        return named
+    files, own = _hdf5_files(home), _prefix(weights)
+    softmaxes = [file for file in files if hdf5.contains(file, "softmax")]
+    others = {_prefix(file) for file in files if "weights" in file.name and file not in (weights, *softmaxes)}
+    return _only(
+        file
+        for file in softmaxes
+        if _prefix(file) == own or (_prefix(file) not in others and "" in (own, _prefix(file)))
+    )
+
+
+def _prefix(file: Path) -> str:
+    """What the names of one model's files begin with: elmo_5.5B_weights.hdf5, elmo_5.5B_softmax_weights.hdf5."""
+    found = re.match("(.*?)(softmax|weights)", file.name)
+    return found[1] if found else ""
 
 
 def _hdf5_files(home: Path) -> list[Path]:

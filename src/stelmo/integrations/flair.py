@@ -1,6 +1,7 @@
 """A model → flair's word embeddings, in place of its `ELMoEmbeddings`."""
 
 import tempfile
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +12,10 @@ import torch
 from stelmo.config import choose
 from stelmo.embed.load import load
 from stelmo.embed.model import Model, Reduce
+from stelmo.engine.planning import HALF
 from stelmo.errors import ConfigError
 from stelmo.formats import models
+from stelmo.integrations import SAVED
 
 try:
     import flair
@@ -64,11 +67,20 @@ class StelmoEmbeddings(TokenEmbeddings):
             folder = Path(room) / "model"
             models.write(replace(self.model.saved(), read_softmax=None), folder)
             files = {file.name: file.read_bytes() for file in folder.iterdir()}
-        return {"files": files, "embedding_mode": self.embedding_mode, "settings": self.model.settings.model_dump()}
+        settings = self.model.settings.model_dump(include=SAVED)
+        return {"files": files, "embedding_mode": self.embedding_mode, "settings": settings}
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> "StelmoEmbeddings":
+        """On flair's device. int8 is only for the CPU; half precision is only for a GPU."""
+        settings = {name: value for name, value in params["settings"].items() if name in SAVED}
+        device = "cpu" if settings["precision"] == "int8" else str(flair.device)
+        if settings["precision"] in HALF and device == "cpu":
+            warnings.warn(
+                f"precision {settings['precision']} requires a GPU; StelmoEmbeddings computes in float32", stacklevel=2
+            )
+            settings["precision"] = "float32"
         with tempfile.TemporaryDirectory() as room:
             for name, content in params["files"].items():
                 (Path(room) / Path(name).name).write_bytes(content)
-            return cls(room, params["embedding_mode"], **params["settings"])
+            return cls(room, params["embedding_mode"], device=device, **settings)

@@ -18,6 +18,7 @@ from stelmo.config import CharInput, ModelConfig, choose, parse
 from stelmo.embed.model import Model
 from stelmo.engine import plain
 from stelmo.engine.engine import Engine, checked, checked_ids, refuse_state
+from stelmo.engine.packed import Versions, versions
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.model.bilm import BiLM, ProjectedLstm, State
 from stelmo.model.context import GatedCnn, Transformer
@@ -29,10 +30,12 @@ from stelmo.text.ids import word_ids
 try:
     from transformers import AutoConfig, AutoModel, BatchEncoding, PretrainedConfig, PreTrainedModel
     from transformers.modeling_outputs import BaseModelOutput
+    from transformers.utils import cached_file
 except ImportError:
     raise ConfigError("AutoModel requires transformers; pip install 'stelmo[huggingface]'") from None
 
 TOKENIZER = "stelmo_tokenizer.json"
+HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "subfolder")
 OTHER_FILES = ("vocabulary", "alphabet", "softmax")  # of a stelmo folder; a model that reads bytes does not need them
 FAST = (torch.float32, torch.float64)
 UTF_32 = "utf-32-le"
@@ -90,7 +93,8 @@ class StelmoModel(PreTrainedModel):
         self.bilm = BiLM(config.architecture)
         self._engine: Engine | None = None
         self.start = _Start(self.bilm.zero_state())
-        self._borrowed: State | None = None  # the warm state of a model without its own, from a few English sentences
+        # the warm state of a model without its own, from a few English sentences, and the weights it was computed with
+        self._borrowed: tuple[Versions, State] | None = None
         self.post_init()
 
     @classmethod
@@ -177,10 +181,11 @@ class StelmoModel(PreTrainedModel):
             return self.bilm.zero_state()
         if own:
             return State(self.start.h, self.start.c)
-        if self._borrowed is None:
+        found = versions(self.bilm)
+        if self._borrowed is None or self._borrowed[0] != found:
             with torch.no_grad():
-                self._borrowed = plain.warm_state(self.bilm, word_ids(self.config.architecture, None))
-        return self._borrowed
+                self._borrowed = found, plain.warm_state(self.bilm, word_ids(self.config.architecture, None))
+        return self._borrowed[1]
 
     def _has_start(self) -> bool:
         return self.start.h.numel() > 0 and not bool(self.start.h.isnan().any())
@@ -215,12 +220,34 @@ class StelmoTokenizer:
         self.max_characters, self.language, self.contractions = max_characters, language, contractions
 
     def __call__(
-        self, texts: str | Sequence[str | Sequence[str]], padding: bool = True, return_tensors: str = "pt"
+        self,
+        texts: str | Sequence[str | Sequence[str]],
+        padding: bool | str = True,
+        return_tensors: str = "pt",
+        *,
+        truncation: bool | str = False,
+        max_length: int | None = None,
+        is_split_into_words: bool = False,
+        **others: Any,
     ) -> Any:
-        """PyTorch tensors, padded to the longest; the two options exist for code that passes them."""
-        choose("padding", padding, (True,))
+        """PyTorch tensors, padded to the longest. A row is cut only to a `max_length`: the models have no longest one.
+
+        Lists of tokens need no `is_split_into_words`; with it, a list of strings is one row of tokens.
+        """
+        if others:
+            raise ConfigError(
+                f"StelmoTokenizer: {', '.join(others)} found; expected padding, truncation, max_length, "
+                "is_split_into_words or return_tensors"
+            )
+        choose("padding", padding, (True, "longest"))
         choose("return_tensors", return_tensors, ("pt",))
-        rows = [self.tokens(text) for text in ([texts] if isinstance(texts, str) else texts)]
+        choose("truncation", truncation, (True, False, "longest_first", "only_first", "do_not_truncate"))
+        cut = truncation not in (False, "do_not_truncate")
+        if max_length is not None and (not cut or max_length < 1):
+            raise ConfigError(f"max_length {max_length}: expected 1 or more, together with truncation=True")
+        one = isinstance(texts, str) or (is_split_into_words and all(isinstance(text, str) for text in texts))
+        listed: Sequence[Any] = [texts] if one else texts
+        rows = [self.tokens(text)[:max_length] for text in listed]
         ids_BTC = torch.from_numpy(_encoded(rows, self.max_characters))
         return BatchEncoding({"input_ids": ids_BTC, "attention_mask": (ids_BTC > 0).any(-1).long()})
 
@@ -235,13 +262,18 @@ class StelmoTokenizer:
         (Path(save_directory) / TOKENIZER).write_text(json.dumps(vars(self), indent=2) + "\n")
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path, **settings: Any) -> "StelmoTokenizer":
-        """As it was saved; for a folder without a tokenizer, as its model requires."""
-        path = Path(folder) / TOKENIZER
-        if not path.is_file():
-            return cls(AutoConfig.from_pretrained(folder).max_characters, **settings)
+    def from_pretrained(cls, name: str | Path, **settings: Any) -> "StelmoTokenizer":
+        """As it was saved in the folder, or in the repository of the hub; otherwise as its model requires.
+
+        The settings replace saved ones; `revision`, `token`, `cache_dir`, `local_files_only` and `subfolder` are
+        those of `AutoModel.from_pretrained`.
+        """
+        hub = {option: settings.pop(option) for option in HUB_OPTIONS if option in settings}
+        path = cached_file(name, TOKENIZER, _raise_exceptions_for_missing_entries=False, **hub)
+        if path is None:
+            return cls(AutoConfig.from_pretrained(name, **hub).max_characters, **settings)
         try:
-            return cls(**(json.loads(path.read_bytes()) | settings))
+            return cls(**(json.loads(Path(path).read_bytes()) | settings))
         except (ValueError, TypeError) as problem:
             raise ModelError(f"{path}: not the settings of a tokenizer ({problem})") from None
 

@@ -19,7 +19,8 @@ from stelmo.embed.load import SharedModel, absolute_name, shared
 from stelmo.embed.model import Array, picking
 from stelmo.errors import ConfigError, DataError, ModelError
 from stelmo.formats import models
-from stelmo.settings import LoadSettings
+from stelmo.integrations import SAVED
+from stelmo.settings import Layer, LoadSettings
 
 try:
     from spacy.attrs import IS_SPACE, ORTH
@@ -33,10 +34,14 @@ ABOUT, WEIGHTS = "stelmo.json", "model"  # in the component's folder
 
 
 class Vectors:
-    """The component `stelmo`. The model is loaded with the first doc; components with equal models share it."""
+    """The component `stelmo`. The model is loaded with the first doc; components with equal models share it.
+
+    The arguments are those that the configuration sets. They win over a file, which fills in what is None or unset.
+    """
 
     def __init__(self, model: str | None, layer: Any, settings: LoadSettings) -> None:
-        self._model, self._layer, self._settings = absolute_name(model), layer, settings
+        self._named, self._model = model, absolute_name(model)
+        self._layer, self._settings = layer, settings
         self._fingerprint: str | None = None  # of the saved model, if the component was read from a file
 
     def __call__(self, doc: Doc) -> Doc:
@@ -53,7 +58,8 @@ class Vectors:
         found = self._shared()
         pieces = [list(_sentences(doc)) for doc in docs]
         words = [sentence.words for sentences in pieces for sentence in sentences]
-        vectors = iter(found.run(words, picking(self._layer, found.model.config.depth)))
+        layer: Layer = "mean" if self._layer is None else self._layer
+        vectors = iter(found.run(words, picking(layer, found.model.config.depth)))
         for doc, sentences in zip(docs, pieces, strict=True):
             tensor_TD: Any = np.zeros((len(doc), found.model.config.width), np.float32)
             for sentence in sentences:
@@ -69,18 +75,39 @@ class Vectors:
     # Files. A folder has the weights, so that the pipeline can be moved; bytes have the model's name.
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        about = {"model": self._model, "layer": self._layer, "fingerprint": self._shared().fingerprint}
-        return json.dumps(about | {"settings": self._settings.model_dump()}).encode()
+        about = {
+            "model": self._model,
+            "named": self._named,
+            "layer": self._layer,
+            "fingerprint": self._shared().fingerprint,
+            "settings": self._settings.model_dump(include=SAVED, exclude_unset=True),
+        }
+        return json.dumps(about).encode()
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "Vectors":
+        self._read(data, None)
+        return self
+
+    def _read(self, data: bytes, weights: Path | None) -> None:
+        """`weights` are the model beside the data. Another model that the configuration names is used instead."""
         try:
             about = json.loads(data)
-            self._model, self._layer, self._fingerprint = about["model"], about["layer"], about["fingerprint"]
-            settings = about["settings"]
-        except (ValueError, KeyError, TypeError):
+            model, layer, self._fingerprint = about["model"], about["layer"], about["fingerprint"]
+            settings = {name: about["settings"][name] for name in SAVED & about["settings"].keys()}
+            named = about.get("named", self._named)
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise ModelError("the pipeline's component stelmo is damaged; save the pipeline again") from None
-        self._settings = parse(LoadSettings, settings, "stelmo", ConfigError)
-        return self
+        if self._named in (None, named):
+            self._named, self._model = named, model if weights is None else absolute_name(weights)
+        self._layer = layer if self._layer is None else self._layer
+        asked = settings | self._settings.model_dump(exclude_unset=True)
+        before, after = (parse(LoadSettings, values, "stelmo", ConfigError) for values in (settings, asked))
+        if before.precision != after.precision and "float64" in (before.precision, after.precision):
+            raise ConfigError(
+                f"stelmo: precision {after.precision}, but the pipeline was saved with {before.precision}, and a "
+                "fingerprint is not the same in float64; leave precision out, or make the pipeline again"
+            )
+        self._settings = after
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """The bundled model is not copied, nor any if "model" is excluded."""
@@ -95,9 +122,8 @@ class Vectors:
         folder = Path(path)
         if not (folder / ABOUT).is_file():
             raise ModelError(f"{folder}: no {ABOUT}; expected what the component stelmo saved")
-        self.from_bytes((folder / ABOUT).read_bytes())
-        if (folder / WEIGHTS).is_dir():
-            self._model = absolute_name(folder / WEIGHTS)
+        weights = folder / WEIGHTS
+        self._read((folder / ABOUT).read_bytes(), weights if weights.is_dir() else None)
         return self
 
 
@@ -107,12 +133,13 @@ def make(
     model: str | None,
     layer: Any,
     state: str | None,
-    precision: str,
+    precision: str | None,
     device: str,
     threads: int | None,
 ) -> Vectors:
     """What `nlp.add_pipe("stelmo", config={…})` calls."""
-    asked = {"precision": precision, "device": device, "threads": threads} | ({"state": state} if state else {})
+    given = {"state": state, "precision": precision, "device": device, "threads": threads}
+    asked = {setting: value for setting, value in given.items() if value is not None}
     return Vectors(model, layer, parse(LoadSettings, asked, name, ConfigError))
 
 
@@ -121,9 +148,9 @@ Language.factory(
     assigns=["doc.tensor", "doc.user_hooks", "doc.user_span_hooks", "doc.user_token_hooks"],
     default_config={
         "model": None,
-        "layer": "mean",
+        "layer": None,
         "state": None,
-        "precision": LOAD.precision,
+        "precision": None,
         "device": LOAD.device,
         "threads": LOAD.threads,
     },

@@ -27,6 +27,7 @@ Ids = NDArray[np.int64]
 WordIds = Callable[[Sequence[str]], Ids]
 
 UNKNOWN = "<UNK>"
+MAXTERMID = "!!!MAXTERMID"  # a line of some published vocabularies that is left out
 MOST_BYTES, MOST_WORDS = 64 << 20, 4_000_000  # of a model's vocabulary; the largest published one has 793,471 words
 
 _BEGIN_SENTENCE, _END_SENTENCE, _UNKNOWN = "<bos>", "<eos>", "<oov>"
@@ -46,8 +47,8 @@ class Vocabulary:
 
     @classmethod
     def of(cls, lines: Iterable[str], name: str = "vocabulary") -> "Vocabulary":
-        """The line `!!!MAXTERMID` of some published files is left out: it is not a word."""
-        vocabulary = cls(tuple(line for line in lines if line != "!!!MAXTERMID"), name)
+        """Of a corpus, where each word has one line."""
+        vocabulary = cls(tuple(line for line in lines if line != MAXTERMID), name)
         if len(vocabulary._ids) < len(vocabulary):
             seen: set[str] = set()
             for number, word in enumerate(vocabulary, 1):
@@ -85,7 +86,7 @@ class Vocabulary:
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """The vocab.txt of a model."""
+    """The vocab.txt of a model. A repeated word keeps all its rows and has the id of the last, as in bilm-tf."""
     try:
         if path.exists() and not path.is_file():  # a device has no end
             raise ModelError(f"{path}: not a regular file; expected a vocabulary")
@@ -106,10 +107,7 @@ def parse_vocabulary(raw: bytes, where: str) -> Vocabulary:
         line = raw[: problem.start].count(b"\n") + 1
         raise ModelError(f"{where}:{line}: not UTF-8; a vocabulary has one word per line, in UTF-8") from None
     words = (line.removesuffix("\r") for line in lines[: -1 if not lines[-1] else None])
-    try:
-        return Vocabulary.of(words, where)
-    except DataError as problem:  # the vocabulary is part of a model
-        raise ModelError(str(problem)) from None
+    return Vocabulary(tuple(word for word in words if word != MAXTERMID), where)
 
 
 def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:

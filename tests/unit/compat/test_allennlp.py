@@ -182,6 +182,21 @@ def test_a_stateful_module_carries_its_rows_on_and_forgets_when_told(files):
         assert elmo.state is None
 
 
+def test_states_are_read_and_forgotten_under_allennlps_name(files):
+    elmo = Elmo(*files, 1, dropout=0.0, stateful=True)
+    lstm, ids = elmo._elmo_lstm._elmo_lstm, batch_to_ids(SENTENCES)
+    assert lstm._states is None
+    first = elmo(ids)["elmo_representations"][0]
+    cells, projection = OPTIONS["lstm"]["dim"], OPTIONS["lstm"]["projection_dim"]
+    assert [part.shape for part in lstm._states] == [(2, 3, 2 * projection), (2, 3, 2 * cells)]
+    torch.testing.assert_close(lstm._states[0][..., :projection], elmo.state.h[0])
+    torch.testing.assert_close(lstm._states[1][..., cells:], elmo.state.c[1])
+    lstm._states = None
+    torch.testing.assert_close(elmo(ids)["elmo_representations"][0], first, rtol=0, atol=0)
+    with pytest.raises(ConfigurationError, match="_states can only be set to None"):
+        lstm._states = lstm._states
+
+
 def test_an_empty_sentence_alone_leaves_the_memory_as_it_is(files):
     embedder = ElmoEmbedder(*files, stateful=True)
     embedder.embed_batch(SENTENCES)
@@ -320,6 +335,29 @@ def test_cached_words_give_what_their_characters_give(files, expected):
             np.testing.assert_allclose(row[: layers.shape[1]], layers.mean(0), **close)
     nested = elmo(batch_to_ids(SENTENCES)[None], ids[None])
     assert nested["elmo_representations"][0].shape == (1, 3, 5, 8)
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+@pytest.mark.parametrize("before", [(), (1,), (1, 1)], ids=str)
+def test_the_characters_are_not_looked_at_if_the_cache_has_every_word(files, before, stateful):
+    words = ["", "The", "bank", ".", "naïve", "a", "long", "river", "/"]
+    ids = torch.tensor([[1, 2, 3, 0, 0], [4, 0, 0, 0, 0], [5, 6, 7, 8, 2]]).reshape(*before, 3, 5)
+    expected = Elmo(*files, 1, dropout=0.0)(batch_to_ids(SENTENCES).reshape(*before, 3, 5, 50))
+    for inputs in (ids, ids.clone(), torch.zeros(ids.shape), torch.zeros(1)):
+        elmo = Elmo(*files, 1, dropout=0.0, vocab_to_cache=words, stateful=stateful)
+        embedder = ElmoTokenEmbedder(*files, dropout=0.0, vocab_to_cache=words, stateful=stateful)
+        output = elmo(inputs, ids)
+        assert torch.equal(output["mask"], expected["mask"])
+        for found in (output["elmo_representations"][0], embedder(inputs, ids)):
+            torch.testing.assert_close(found, expected["elmo_representations"][0], rtol=0, atol=1e-5)
+
+
+def test_a_word_outside_the_cache_needs_its_characters(files):
+    elmo = Elmo(*files, 1, dropout=0.0, vocab_to_cache=["", "The"])
+    ids = torch.tensor([[1, 7, 8]])
+    for inputs in (ids, torch.zeros(ids.shape)):
+        with pytest.raises(DataError, match="word id 8; vocab_to_cache has 2 words; pass the character ids, too"):
+            elmo(inputs, ids)
 
 
 def test_a_word_outside_the_cache_is_read_by_its_characters(files, expected):

@@ -265,6 +265,7 @@ def test_a_word_has_the_ids_of_the_published_models(word, ids):
     token = SimpleNamespace(text=word)
     assert indexer.tokens_to_indices([token], object(), "name") == {"name": [row(*ids)]}
     assert indexer.tokens_to_indices([word]) == {"tokens": [row(*ids)]}
+    assert indexer.token_to_indices(token, object()) == indexer.token_to_indices(word) == row(*ids)
 
 
 def test_an_added_token_is_one_character():
@@ -298,6 +299,12 @@ def test_the_mapper_counts_characters_without_the_one_for_padding():
         c + 1 for c in mapper.beginning_of_sentence_characters
     ]
     assert mapper() == mapper({})
+
+
+def test_the_mapper_can_be_called_on_its_class_as_in_the_first_releases():
+    assert ELMoCharacterMapper.convert_word_to_char_ids("a") == row(98)
+    assert list(map(ELMoCharacterMapper.convert_word_to_char_ids, "ab")) == [row(98), row(99)]
+    assert ELMoCharacterMapper({"a": 1}).convert_word_to_char_ids("a") == row(2)
 
 
 def test_a_string_is_a_sentence_of_characters():

@@ -4,6 +4,7 @@ when torn. The vectors are those of `efml_oracle`, which knows nothing of our co
 import json
 import random
 import shutil
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from stelmo.config import CharInput, CodePointInput, LstmConfig, ModelConfig, WordInput
 from stelmo.embed.model import Model
 from stelmo.errors import ConfigError, ModelError
-from stelmo.formats import efml
+from stelmo.formats import efml, models
 from stelmo.model.bilm import BiLM
 from stelmo.settings import LoadSettings
 from stelmo.store import folder
@@ -225,6 +226,40 @@ def test_a_folder_is_recognised_by_its_pickles(tmp_path):
     assert not efml.recognises(tmp_path)
     (tmp_path / "model" / efml.EMBEDDER).unlink()
     assert efml.recognises(tmp_path / "model")
+
+
+def packed(path: Path, folder: Path, inside: str = "") -> Path:
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        for file in folder.iterdir():
+            archive.write(file, inside + file.name)
+    return path
+
+
+@pytest.mark.parametrize("inside", ["", "zh/"])
+def test_a_zip_gives_the_same_model_as_its_folder(tmp_path, inside):
+    folder = written(tmp_path / "model")
+    (folder / "classifier.pkl").write_bytes(b"not read")
+    expected = efml.read(folder)
+    found = models.read(packed(tmp_path / "179.zip", folder, inside))
+    assert found.fingerprint() == expected.fingerprint()
+    assert found.format == "ELMoForManyLangs zip"
+    assert found.vocabulary.name == str(tmp_path / "179.zip" / "word.dic")
+    assert_close(layers(found, SENTENCES), layers(expected, SENTENCES), EXACT)
+
+
+def test_a_zip_without_a_whole_model_is_refused_by_its_own_name(tmp_path):
+    folder = written(tmp_path / "model")
+    (folder / "word.dic").write_text("a\t0\nb\t0\n")
+    with pytest.raises(ModelError, match=r"a\.zip/word\.dic:2: id 0 occurs twice") as refused:
+        models.read(packed(tmp_path / "a.zip", folder))
+    assert "/stelmo-" not in str(refused.value)
+    (folder / "word.dic").unlink()
+    with pytest.raises(ModelError, match=r"b\.zip/word\.dic: cannot be read"):
+        models.read(packed(tmp_path / "b.zip", folder))
+    for inside in ("one/", "two/"):
+        packed(tmp_path / "c.zip", folder, inside)
+    with pytest.raises(ModelError, match=r"c\.zip: 2 folders with token_embedder\.pkl or encoder\.pkl"):
+        models.read(tmp_path / "c.zip")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import pickle
 import random
+import shutil
 from pathlib import Path
 
 import h5py
@@ -18,6 +19,7 @@ from stelmo.embed.load import load
 from stelmo.errors import ConfigError, ModelError, OutputError, StelmoError
 from stelmo.formats import models
 from stelmo.store.saved import Mix, SavedModel
+from stelmo.text.ids import Vocabulary
 
 SENTENCES = [["The", "bank", "."], [], ["über", "日本", "x" * 60]]
 ODD = {
@@ -290,7 +292,6 @@ BAD = {
     "a link to another file": (link_outside, "is a link;"),
     "numbers in another file": (store_outside, "another file"),
     "a group": (group_instead, "a group"),
-    "a vocabulary with a word twice": (lambda f: (f / "vocab.txt").write_text("a\nb\na\n"), "twice"),
     "a clip that float32 cannot hold": (option("lstm", "cell_clip", 1e308), "lstm.cell_clip: .*less than or equal"),
     "a projection clip that float32 cannot hold": (option("lstm", "proj_clip", 1e39), "lstm.projection_clip: .*less"),
     "numbers that float32 cannot hold": (overflow, "lstm_backward.0.bias holds numbers too large for float32"),
@@ -321,6 +322,69 @@ def test_a_vocabulary_beside_the_one_of_the_model_is_the_same_or_refused(tmp_pat
         models.read(folder, vocabulary=tmp_path / "other.txt")
     with pytest.raises(ModelError, match=r"none\.txt: cannot be read"):
         models.read(folder, vocabulary=tmp_path / "none.txt")
+
+
+@pytest.mark.parametrize("config", [tiny.CONFIG, tiny.WORD_CONFIG], ids=["bytes", "words"])
+@pytest.mark.parametrize("format", ["stelmo", "bilm"])
+def test_a_word_that_a_vocabulary_repeats_keeps_its_rows_and_the_last_one_counts(tmp_path, config, format):
+    words = (*tiny.WORDS[:-1], "the")
+    models.write(tiny.saved(config, vocabulary=Vocabulary(words)), tmp_path / "m", format)
+    found = load(tmp_path / "m")
+    assert found.vocabulary.words == words
+    assert found.vocabulary.id("the") == len(words) - 1
+    assert found.softmax.weight.shape == (len(words), 6)
+    assert found.log_probs([["the", "bank"]])[0].tokens.shape == (2, 2)
+
+
+def garble(path):
+    path.write_bytes(b"the\n\xfcber\n")
+
+
+@pytest.mark.parametrize("damage", [garble, device])
+def test_a_vocabulary_that_nobody_named_does_not_stop_a_model_without_a_softmax(tmp_path, damage):
+    folder = tiny.folder(tmp_path / "m", "bilm")
+    (folder / "softmax_weights.hdf5").unlink()
+    expected = load(folder).layers(SENTENCES)
+    damage(folder / "vocab.txt")
+    found = models.read(folder)
+    assert found.vocabulary is None
+    assert "without its vocabulary" in found.format
+    for ours, theirs in zip(load(folder / "weights.hdf5").layers(SENTENCES), expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(ModelError, match=r"vocab\.txt"):
+        models.read(folder, vocabulary=folder / "vocab.txt")
+
+
+def test_a_word_id_model_needs_a_vocabulary_that_can_be_read(tmp_path):
+    folder = tiny.folder(tmp_path / "m", "bilm", tiny.WORD_CONFIG)
+    (folder / "softmax_weights.hdf5").unlink()
+    garble(folder / "vocab.txt")
+    with pytest.raises(ModelError, match=r"vocab\.txt:2: not UTF-8"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("weights", "beside", "found"),
+    [
+        ("weights.hdf5", ["softmax_weights.hdf5"], True),
+        ("weights.hdf5", ["lm_softmax.hdf5"], True),
+        ("weights.hdf5", ["lm_softmax_weights.hdf5", "lm_weights.hdf5"], False),
+        ("model.hdf5", ["lm_softmax_weights.hdf5"], True),
+        ("a_weights.hdf5", ["a_softmax_weights.hdf5", "b_weights.hdf5", "b_softmax_weights.hdf5"], True),
+        ("a_weights.hdf5", ["a_softmax.hdf5", "b_softmax.hdf5"], True),
+        ("a_weights.hdf5", ["softmax.hdf5", "b_weights.hdf5"], True),
+        ("a_weights.hdf5", ["softmax_weights.hdf5", "weights.hdf5"], False),
+        ("a_weights.hdf5", ["b_softmax_weights.hdf5", "b_weights.hdf5"], False),
+        ("a_weights.hdf5", ["b_softmax_weights.hdf5"], False),
+    ],
+)
+def test_only_a_softmax_that_belongs_to_the_weights_is_taken(tmp_path, weights, beside, found):
+    folder = tiny.folder(tmp_path / "m", "bilm")
+    (folder / "softmax_weights.hdf5").rename(tmp_path / "softmax")
+    (folder / "weights.hdf5").rename(folder / weights)
+    for name in beside:
+        shutil.copy(tmp_path / "softmax" if "softmax" in name else folder / weights, folder / name)
+    assert (models.read(folder / weights).read_softmax is not None) == found
 
 
 def test_a_file_that_is_not_a_model_is_called_so(tmp_path):

@@ -84,6 +84,27 @@ def test_a_tagger_learns_and_its_file_is_complete(flair, embeddings, tmp_path):
         np.testing.assert_allclose(theirs, ours, rtol=1e-5, atol=1e-5)
 
 
+def test_a_file_has_no_device_and_is_loaded_on_that_of_flair(flair, embeddings, monkeypatch):
+    params = embeddings(tiny.model(threads=1, state="fresh")).to_params()
+    assert params["settings"] == {"state": "fresh", "precision": "float32"}
+    on_a_gpu = params | {"settings": params["settings"] | {"device": "cuda:99", "memory": 1}}  # as in older files
+    assert embeddings.from_params(on_a_gpu).model.settings.device == str(flair.device)
+    monkeypatch.setattr(flair, "device", "cuda:99")
+    with pytest.raises(ConfigError, match="device: 'cuda:99' is not available"):
+        embeddings.from_params(params)
+    on_the_cpu = embeddings.from_params(params | {"settings": params["settings"] | {"precision": "int8"}})
+    assert on_the_cpu.model.settings.device == "cpu"
+
+
+def test_half_precision_of_a_gpu_becomes_float32_on_the_cpu_with_a_note(flair, embeddings, monkeypatch):
+    params = embeddings(tiny.model()).to_params()
+    params["settings"]["precision"] = "float16"
+    monkeypatch.setattr(flair, "device", "cpu")
+    with pytest.warns(UserWarning, match="precision float16 requires a GPU"):
+        found = embeddings.from_params(params)
+    assert found.model.settings.precision == "float32"
+
+
 def test_what_it_cannot_do_is_named(embeddings):
     with pytest.raises(ConfigError, match="embedding_mode"):
         embeddings(tiny.model(), "best")

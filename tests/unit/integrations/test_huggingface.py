@@ -110,6 +110,19 @@ def test_the_start_is_kept_and_can_be_chosen(ours, tmp_path):
     assert_equal_to_ours(next(outputs(StelmoModel.of(ours))), stelmo.load(tmp_path), state="warm")
 
 
+def test_the_warm_state_follows_changed_weights(tmp_path):
+    StelmoModel.of(stelmo.load(tiny.folder(tmp_path / "tiny"))).save_pretrained(tmp_path / "saved")
+    model = AutoModel.from_pretrained(tmp_path / "saved", state="warm")
+    model.eval()(sentences=SENTENCES)
+    with torch.no_grad():
+        for weight in model.bilm.parameters():
+            weight *= 0.5
+    changed = model(sentences=SENTENCES).last_hidden_state
+    model.save_pretrained(tmp_path / "changed")
+    again = AutoModel.from_pretrained(tmp_path / "changed").eval()
+    assert torch.equal(changed, again(sentences=SENTENCES).last_hidden_state)
+
+
 def test_every_stelmo_folder_is_one_of_auto_model(ours, tmp_path):
     ours.save(tmp_path / "whole")
     without_start = tiny.folder(tmp_path / "without start")
@@ -166,6 +179,50 @@ def test_a_text_is_one_row_and_the_tokenizer_comes_back(tmp_path):
     assert again(["I do.", "Yes"])["input_ids"].shape == (2, 3, 12)
     tiny.folder(tmp_path / "m")
     assert StelmoTokenizer.from_pretrained(tmp_path / "m", language="de").max_characters == 50
+
+
+def test_a_tokenizer_on_the_hub_is_found_by_its_name(tmp_path):
+    repository = tmp_path / "models--you--german"
+    (repository / "snapshots").mkdir(parents=True)
+    tiny.folder(repository / "snapshots" / ("a" * 40))
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("a" * 40)
+    cached = {"cache_dir": tmp_path, "local_files_only": True}
+    assert vars(StelmoTokenizer.from_pretrained("you/german", **cached)) == vars(StelmoTokenizer(50))
+    StelmoTokenizer(50, "de", "moses").save_pretrained(repository / "snapshots" / ("a" * 40))
+    found = StelmoTokenizer.from_pretrained("you/german", contractions="ptb", **cached)
+    assert vars(found) == {"max_characters": 50, "language": "de", "contractions": "ptb"}
+
+
+def test_the_tokenizer_takes_the_usual_options():
+    tokenizer = StelmoTokenizer()
+    expected = tokenizer([["the", "bank"], ["a"]])["input_ids"]
+    usual = {"padding": "longest", "truncation": True, "return_tensors": "pt"}
+    for texts, options in (
+        (["the bank", "a"], usual),
+        (["the bank of", "a"], usual | {"max_length": 2}),
+        ([["the", "bank"], ["a"]], usual | {"is_split_into_words": True}),
+    ):
+        assert torch.equal(tokenizer(texts, **options)["input_ids"], expected)
+    assert torch.equal(tokenizer(["the", "bank"], is_split_into_words=True)["input_ids"], expected[:1])
+    cut = tokenizer(["the bank", "a"], max_length=1, truncation="longest_first")
+    assert cut["attention_mask"].tolist() == [[1], [1]]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"padding": "max_length"}, "padding"),
+        ({"padding": False}, "padding"),
+        ({"truncation": "only_second"}, "truncation"),
+        ({"max_length": 3}, "max_length 3: expected 1 or more, together with truncation=True"),
+        ({"max_length": 0, "truncation": True}, "max_length 0"),
+        ({"text_pair": "b", "stride": 2}, "text_pair, stride found; expected padding, truncation"),
+    ],
+)
+def test_what_the_tokenizer_cannot_do_is_refused(options, said):
+    with pytest.raises(ConfigError, match=said):
+        StelmoTokenizer()("a", **options)
 
 
 def test_what_is_pushed_to_the_hub_is_a_folder_that_loads(ours, tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """`SentenceTransformer.encode` against our own sentence vectors; saved and loaded; and the page's example."""
 
 import importlib
+import pickle
 import re
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import tiny
 
 import stelmo
-from stelmo.errors import ConfigError
+from stelmo.errors import ConfigError, DataError
 
 # The library warns of names of its own that it is to give up.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -36,9 +37,10 @@ def _libraries():
     from stelmo.integrations.sentence_transformers import StelmoTransformer
 
 
-def encoder(layer="mean", **options):
+def encoder(layer="mean", include_prompt=True, **options):
     words = StelmoTransformer(tiny.model(), layer, **options)
-    return SentenceTransformer(modules=[words, Pooling(words.get_embedding_dimension(), "mean")], device="cpu")
+    pooling = Pooling(words.get_embedding_dimension(), "mean", include_prompt=include_prompt)
+    return SentenceTransformer(modules=[words, pooling], device="cpu")
 
 
 @pytest.mark.parametrize("layer", ["mean", "top", 0])
@@ -50,6 +52,36 @@ def test_encode_gives_our_sentence_vectors(layer):
 def test_one_text_and_a_prompt():
     expected = tiny.model().sentence_vectors([["the", "river", "bank"]])[0]
     np.testing.assert_allclose(encoder().encode("bank", prompt="the river "), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_pooling_can_leave_the_prompt_out():
+    found = encoder(include_prompt=False).encode(["bank", "a river"], prompt="the river:")
+    read = tiny.model().embed([["the", "river", ":", "bank"], ["the", "river", ":", "a", "river"]])
+    np.testing.assert_allclose(found, [tokens_TD[3:].mean(0) for tokens_TD in read], rtol=1e-5, atol=1e-5)
+
+
+def test_a_text_is_cut_to_the_longest_that_is_set(tmp_path):
+    found = encoder(max_seq_length=2)
+    expected = tiny.model().sentence_vectors([tokens[:2] for tokens in TOKENS])
+    np.testing.assert_allclose(found.encode(TEXTS), expected, rtol=1e-5, atol=1e-5)
+    with_prompt = tiny.model().sentence_vectors([["the", "river"]])[0]
+    np.testing.assert_allclose(found.encode("bank", prompt="the river "), with_prompt, rtol=1e-5, atol=1e-5)
+    found.save(str(tmp_path))
+    again = StelmoTransformer.load(str(tmp_path))
+    assert again.max_seq_length == 2
+    found.max_seq_length = None
+    np.testing.assert_allclose(found.encode(TEXTS), tiny.model().sentence_vectors(TOKENS), rtol=1e-5, atol=1e-5)
+
+
+def test_an_encoder_can_be_sent_to_another_process():
+    found = encoder("top")
+    expected = found.encode(TEXTS)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(found)).encode(TEXTS), expected)
+
+
+def test_a_pair_of_texts_is_refused():
+    with pytest.raises(DataError, match=r"list \['a', 'b'\]; expected texts"):
+        encoder().encode([["a", "b"]])
 
 
 def test_a_saved_encoder_comes_back_and_its_folder_serves_all(tmp_path):

@@ -150,6 +150,79 @@ def test_a_saved_pipeline_holds_its_model(folder, tmp_path):
     assert not list((tmp_path / "moved").rglob("softmax*"))
 
 
+SAVED_AS = {
+    "an LSTM without a warm state": ("bilm", tiny.CONFIG),
+    **{name: ("stelmo", config) for name, config in tiny.WITHOUT_STATE.items()},
+}
+
+
+@pytest.mark.parametrize(("format", "config"), SAVED_AS.values(), ids=SAVED_AS)
+def test_a_saved_pipeline_starts_its_sentences_as_before(tmp_path, format, config):
+    nlp = pipeline(tiny.folder(tmp_path / "m", format, config))
+    expected = nlp(TEXTS[0]).tensor
+    nlp.to_disk(tmp_path / "pipeline")
+    np.testing.assert_array_equal(spacy.load(tmp_path / "pipeline")(TEXTS[0]).tensor, expected)
+    other = spacy.blank("en")
+    other.add_pipe("stelmo")
+    np.testing.assert_array_equal(other.from_bytes(nlp.to_bytes())(TEXTS[0]).tensor, expected)
+
+
+@pytest.mark.parametrize("changed", [{"layer": 0}, {"layer": "mean"}, {"state": "warm"}])
+def test_what_is_set_when_a_pipeline_is_loaded_wins(folder, tmp_path, changed):
+    pipeline(folder, layer="top", state="fresh").to_disk(tmp_path / "pipeline")
+    found = spacy.load(tmp_path / "pipeline", config={"components": {"stelmo": changed}})(TEXTS[0]).tensor
+    asked = {"layer": "top", "state": "fresh"} | changed
+    layer = asked.pop("layer")
+    kept = [not token.is_space for token in pipeline(folder)(TEXTS[0])]
+    (expected_TD,) = stelmo.load(folder, **asked).embed([words(pipeline(folder)(TEXTS[0]))], layer)
+    np.testing.assert_allclose(found[kept], expected_TD, atol=1e-6)
+
+
+@pytest.mark.parametrize(("before", "after"), [("float32", "float64"), ("float64", "float32")])
+def test_a_saved_pipeline_does_not_change_to_or_from_float64(folder, tmp_path, before, after):
+    pipeline(folder, precision=before).to_disk(tmp_path / "pipeline")
+    with pytest.raises(ConfigError, match=f"precision {after}, but the pipeline was saved with {before}"):
+        spacy.load(tmp_path / "pipeline", config={"components": {"stelmo": {"precision": after}}})
+
+
+def test_a_pipeline_saved_on_a_gpu_is_loaded_on_the_cpu_if_the_configuration_says_so(folder, tmp_path):
+    nlp = pipeline(folder, threads=1)
+    nlp.to_disk(tmp_path / "pipeline")
+    assert not re.search("device|threads", (tmp_path / "pipeline" / "stelmo" / "stelmo.json").read_text())
+    settings = tmp_path / "pipeline" / "config.cfg"
+    settings.write_text(settings.read_text().replace('device = "cpu"', 'device = "cuda:99"'))
+    with pytest.raises(ConfigError, match="device: 'cuda:99' is not available"):
+        spacy.load(tmp_path / "pipeline")("a")
+    again = spacy.load(tmp_path / "pipeline", config={"components": {"stelmo": {"device": "cpu"}}})
+    np.testing.assert_array_equal(again(TEXTS[0]).tensor, nlp(TEXTS[0]).tensor)
+
+
+def test_another_path_for_the_model_is_taken_if_it_has_the_same_weights(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "original")
+    nlp = pipeline(tmp_path / "original")
+    expected = nlp(TEXTS[0]).tensor
+    nlp.to_disk(tmp_path / "pipeline")
+    shutil.rmtree(tmp_path / "pipeline" / "stelmo" / "model")
+    shutil.move(tmp_path / "original", tmp_path / "moved")
+    moved = {"components": {"stelmo": {"model": str(tmp_path / "moved")}}}
+    np.testing.assert_array_equal(spacy.load(tmp_path / "pipeline", config=moved)(TEXTS[0]).tensor, expected)
+    tiny.model(tiny.WITHOUT_STATE["transformer"]).save(tmp_path / "other")
+    other = {"components": {"stelmo": {"model": str(tmp_path / "other")}}}
+    with pytest.raises(ModelError, match="other weights"):
+        spacy.load(tmp_path / "pipeline", config=other)("a")
+
+
+def test_a_pipeline_read_from_bytes_and_saved_again_holds_its_model(folder, tmp_path):
+    nlp = pipeline(folder, layer="top")
+    other = spacy.blank("en")
+    other.add_pipe("stelmo")
+    other.from_bytes(nlp.to_bytes()).to_disk(tmp_path / "pipeline")
+    again = spacy.load(tmp_path / "pipeline")
+    again(TEXTS[0])
+    assert again.get_pipe("stelmo")._model == str(tmp_path / "pipeline" / "stelmo" / "model")
+    np.testing.assert_array_equal(again(TEXTS[0]).tensor, nlp(TEXTS[0]).tensor)
+
+
 def test_bytes_hold_the_name_of_the_model(folder):
     nlp = pipeline(folder, layer="top")
     data = nlp.get_pipe("stelmo").to_bytes()

@@ -63,6 +63,21 @@ def unpacked(path: Path, wanted: Wanted, is_text: Wanted = lambda name: False) -
             raise type(problem)(text) from None
 
 
+@contextmanager
+def unpacked_folder(path: Path, wanted: Wanted, is_text: Wanted) -> Iterator[Path]:
+    """The wanted members, whose names the caller has chosen, as the files of one folder, each under its last name.
+
+    If our own error inside the block names the folder, it is changed to name the archive.
+    """
+    with tempfile.TemporaryDirectory(prefix="stelmo-") as folder, unpacked(path, wanted, is_text) as files:
+        for name, file in files.items():
+            file.rename(Path(folder) / name.rpartition("/")[2])
+        try:
+            yield Path(folder)
+        except StelmoError as problem:
+            raise type(problem)(str(problem).replace(folder, str(path))) from None
+
+
 def is_zip(path: Path) -> bool:
     return _starts_with(path, b"PK\x03\x04")
 

@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import random
+import re
 import struct
 import tarfile
 import tracemalloc
@@ -89,6 +90,17 @@ def test_a_refusal_inside_names_the_archive_and_the_member(packed):
     with pytest.raises(ModelError) as refused, archives.unpacked(packed, everything) as files:
         raise ModelError(f"{files['weights.th']}: torn")
     assert str(refused.value) == f"{packed}: weights.th: torn"
+
+
+def test_a_folder_of_members_has_their_last_names_and_a_refusal_names_the_archive(packed):
+    with (
+        pytest.raises(ModelError, match=f"^{re.escape(str(packed / 'deep.options_file'))}: no good$"),
+        archives.unpacked_folder(packed, lambda name: name.startswith("fta"), everything) as folder,
+    ):
+        assert [file.name for file in folder.iterdir()] == ["deep.options_file"]
+        assert (folder / "deep.options_file").read_bytes() == CONTENTS["fta/deep.options_file"]
+        raise ModelError(f"{folder / 'deep.options_file'}: no good")
+    assert not folder.exists()
 
 
 def test_names_lose_their_leading_dot(tmp_path):
