@@ -84,7 +84,7 @@ def training(
 def profile(given: argparse.Namespace, sentences: list[list[str]]) -> None:
     print("| preset | milliseconds of a step | matrix products | share |\n|---|---|---|---|")
     for preset in PRESETS:
-        chosen = plan(preset, words=given.set)
+        chosen = plan(preset, assignments=given.set)
         step = training(chosen.model, chosen.train, sentences, given.vocabulary, 1)
         step()
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as measured:
@@ -106,7 +106,7 @@ def main() -> None:
     tokens["every word known"] = tokens["no word known"]
     work, sizes = {}, {}
     for preset in PRESETS:
-        chosen = plan(preset, words=given.set)
+        chosen = plan(preset, assignments=given.set)
         sizes[preset] = sum(parameter.numel() for parameter in BiLM(chosen.model).parameters())
         tokens["training"] = given.steps * chosen.train.batch * chosen.train.unroll
         runs = embedding(chosen.model, sentences)

@@ -2,7 +2,8 @@
 
 Every figure is compared with one of the same run: machines are noisy, ratios less so. The baseline is what earlier
 implementations do, with our own modules: batches of 32 in input order, every word through the character CNN, one step
-at a time. Weights are random and words follow Zipf's law; neither changes the speed.
+at a time. Weights are random, which does not change the speed; words follow Zipf's law, so that they repeat as in real
+text.
 """
 
 import random
@@ -73,7 +74,7 @@ def baseline(model: Model, sentences: Sentences) -> None:
 
 
 def measure(size: str, rounds: int) -> Speed:
-    """The engine against the baseline, in turns: no word known, every word known, one sentence at a time, 8 bits."""
+    """The engine against the baseline, interleaved: no word known, every word known, one sentence at a time, 8 bits."""
     model, text = random_model(size), zipf_text(SENTENCES[size])
     few, one = text[:BASELINE_SENTENCES], text[:SINGLE]
     model.embed(text)
@@ -105,7 +106,7 @@ def _without_known_words(model: Model, sentences: Sentences) -> None:
 def compare(
     models: Mapping[str, Model], rounds: int, clock: Clock = time.perf_counter, sentences: int = 200
 ) -> dict[str, Rates]:
-    """Tokens a second of each model, run in turns: no word known, every word known, one sentence at a time."""
+    """Tokens a second of each model, interleaved: no word known, every word known, one sentence at a time."""
     text = zipf_text(sentences)
     one = text[:SINGLE]
     work: dict[tuple[str, str], tuple[Callable[[], object], Sentences]] = {}
@@ -137,7 +138,7 @@ def by_rows(size: str, rounds: int, rows: Sequence[int] = ROWS, length: int = 20
 def medians(
     work: Mapping[_Name, tuple[Callable[[], object], Sentences]], rounds: int, clock: Clock = time.perf_counter
 ) -> dict[_Name, float]:
-    """Tokens a second of each, run in turns so that a disturbance affects all equally; the first round is ignored."""
+    """Tokens a second of each, interleaved so that a disturbance affects all equally; the first round is ignored."""
     seconds: dict[_Name, list[float]] = {name: [] for name in work}
     for _ in range(rounds + 1):
         for name, (run, _) in work.items():
@@ -167,8 +168,8 @@ def _peak() -> float:
         import resource
     except ImportError:  # Windows does not have it
         return float("nan")
-    kilo = 1024 if sys.platform == "linux" else 1024**2
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / kilo
+    units_per_mb = 1024 if sys.platform == "linux" else 1024**2
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / units_per_mb
 
 
 def table(speeds: dict[str, Speed]) -> Iterator[str]:

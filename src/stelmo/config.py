@@ -169,8 +169,8 @@ class GatedCnnConfig(Settings):
         return len(self.blocks)
 
     @property
-    def sees(self) -> int:
-        """Words that a vector of the last layer depends on in one direction, its own included."""
+    def receptive_field(self) -> int:
+        """Words that a vector of the last layer depends on in one direction, itself included."""
         return 1 + sum((conv[0] - 1) * dilation_of(conv) for block in self.blocks for conv in block)
 
     @model_validator(mode="after")

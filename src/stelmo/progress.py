@@ -33,7 +33,7 @@ class NoProgress:
 
 
 @contextmanager
-def stop_asked() -> Iterator[Callable[[], bool]]:
+def stop_requested() -> Iterator[Callable[[], bool]]:
     """A function that says whether a signal has arrived inside the block; a second signal has its usual effect."""
     asked = threading.Event()
 

@@ -150,7 +150,7 @@ class TrainSettings(Settings):
         description="before the softmax and at the input of every LSTM layer or gated block; in a Transformer, of its "
         "input, its sublayers and inside the feed-forward networks",
     )
-    batch: Positive = Field(64, description="rows of all processes together")
+    batch: Positive = Field(64, description="rows per step, all processes together")
     unroll: Positive = Field(20, description="words of a row per step")
     negatives: Annotated[int, Field(ge=0)] | Literal["all"] = Field(
         4096, description="sampled words per step; 0 or all: the full softmax"
@@ -160,7 +160,9 @@ class TrainSettings(Settings):
     )
     window_loss: bool = Field(False, description="differentiate the mean loss times unroll, as published")
     clip: Clip | Literal["none"] = Field(10.0, description="bound of the gradient's norm, softmax included; or none")
-    accumulate: Positive = Field(1, description="parts of a batch, computed one after another to save memory")
+    accumulate: Positive = Field(
+        1, description="gradient accumulation: parts of a batch, computed in turn to save memory"
+    )
     seed: int = Field(0, ge=0, lt=2**31, description="seed of everything random")
     epochs: float | None = Field(None, gt=0, allow_inf_nan=False, description="budget: passes through the corpus")
     tokens: Positive | None = Field(None, description="budget: words to learn from, ends of sentences included")
@@ -172,7 +174,7 @@ class TrainSettings(Settings):
         description="budget: the same in processor time of all threads, which other work on the machine changes less",
     )
     validate_every: Positive | None = Field(None, description="steps between validations; unset: twenty per run")
-    validate_tokens: Positive | None = Field(None, description="held-out words of a validation; unset: all")
+    validate_tokens: Positive | None = Field(None, description="held-out tokens used per validation; unset: all")
     patience: Positive | None = Field(None, description="validations without improvement after which to stop")
     log_every: Positive = Field(20, description="steps between lines of the log")
     checkpoint_every: Positive | Duration = Field("5m", description="steps between checkpoints, or a time such as 90s")
@@ -218,7 +220,7 @@ class VectorSettings(Settings):
     scale: float = Field(1.0, gt=0, allow_inf_nan=False, description="standard deviation of the encoder's outputs")
     rows: float = Field(0.1, gt=0, allow_inf_nan=False, description="standard deviation of the softmax's rows")
     least_known: float = Field(
-        0.1, ge=0, le=1, description="share of the corpus's running words that must have a vector"
+        0.1, ge=0, le=1, description="least share of the corpus's tokens whose word has a vector"
     )
 
 
@@ -264,7 +266,7 @@ class ElmoSettings(Settings):
     placement: Placement = Field("input", description="none, input, output or both")
     layers: Literal["all", "top"] = Field("all", description="all (a learned mix of them) or top (only the top layer)")
     l2: float = Field(0.001, ge=0, allow_inf_nan=False, description="λ of the penalty on the mix's weights")
-    gamma: float = Field(1.0, gt=0, allow_inf_nan=False, description="value from which the scale γ is learned")
+    gamma: float = Field(1.0, gt=0, allow_inf_nan=False, description="initial value of the scale γ")
     dropout: Share = Field(0.5, description="dropout of ELMo's vectors")
     layer_norm: bool = Field(False, description="normalise each layer before the mix")
     layer_norm_over: Literal["sentence", "batch"] = Field(
@@ -287,7 +289,7 @@ class ServeSettings(Settings):
     tokens: Positive = Field(10_000, description="tokens of a request")
     token_characters: Positive = Field(500, description="characters of a token")
     seconds: float = Field(30.0, gt=0, allow_inf_nan=False, description="seconds to compute an answer")
-    answers: Positive = Field(200, description="most neighbours, words or guesses of an answer")
+    answers: Positive = Field(200, description="maximum number of neighbours, words or guesses in an answer")
     uses: Positive = Field(2000, description="uses of a word on a map")
     requests: Positive = Field(128, description="requests accepted and not yet answered; more are refused with 429")
     queue_tokens: Positive = Field(50_000, description="tokens waiting for the model; more are refused with 429")

@@ -301,7 +301,7 @@ def test_a_sample_is_counted_against_all_uses(page, expect):
 def test_groups_say_what_the_model_expects_in_their_place(page, expect):
     page.goto("/#meanings?word=bank&groups=2")
     notes = page.locator(".group .instead")
-    expect(notes.nth(1)).to_contain_text("In its place the model expects: ")
+    expect(notes.nth(1)).to_contain_text("The model expects here: ")
     expect(notes).to_have_count(2)
     page.locator(".groups .line").first.click()
     expect(page.get_by_label("Chosen use")).to_contain_text(notes.first.inner_text())

@@ -110,7 +110,7 @@ def positions_shifted(monkeypatch, model):
 
 
 def backward_positions_reversed(monkeypatch, model):
-    monkeypatch.setattr(Runs, "placed", lambda run, places_N: run)
+    monkeypatch.setattr(Runs, "at_positions", lambda run, position_N: run)
 
 
 def words_scaled(monkeypatch, model):

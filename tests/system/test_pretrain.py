@@ -227,9 +227,9 @@ import time
 from datetime import timedelta
 import torch
 from stelmo.train import world
-world.PATIENCE = timedelta(seconds=3)
+world.TIMEOUT = timedelta(seconds=3)
 with world.join(torch.device("cpu")) as joined:
-    print(joined.rank, joined.lead(lambda: time.sleep(5) or "fitted", long=True), flush=True)
+    print(joined.rank, joined.on_rank_0(lambda: time.sleep(5) or "fitted", long=True), flush=True)
 """
 
 

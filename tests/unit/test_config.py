@@ -41,7 +41,7 @@ def test_settings_of_words_that_are_not_set_are_not_written():
 
 
 def test_what_a_gated_cnn_sees():
-    assert tiny.GATED_CNN.sees == 1 + 3 + 0 + 2 + 3
+    assert tiny.GATED_CNN.receptive_field == 1 + 3 + 0 + 2 + 3
 
 
 @pytest.mark.parametrize(

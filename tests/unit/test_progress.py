@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from stelmo.progress import NoProgress, ProgressCallback, stop_asked
+from stelmo.progress import NoProgress, ProgressCallback, stop_requested
 
 
 def work(progress: ProgressCallback[int]) -> int:
@@ -40,7 +40,7 @@ def test_work_that_reports_to_nobody_is_done_all_the_same():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_a_question(number):
     usual = signal.getsignal(number)
-    with stop_asked() as asked:
+    with stop_requested() as asked:
         assert not asked()
         os.kill(os.getpid(), number)
         assert asked()
@@ -49,6 +49,6 @@ def test_a_signal_is_a_question(number):
 
 
 def test_a_second_interrupt_ends_the_block():
-    with pytest.raises(KeyboardInterrupt), stop_asked():
+    with pytest.raises(KeyboardInterrupt), stop_requested():
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)

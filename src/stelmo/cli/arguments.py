@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from stelmo.embed.model import Model
 
 STDIN = "-"
-_TEXT = {".txt", ".gz", ".xz", ".zst", ".conllu", ".conll", ".tsv", ".bio", ".iob", ".jsonl", ".ndjson", ".tok"}
-EXTENSIONS = {*_TEXT, ".parquet"}  # of files that are read
+EXTENSIONS = {*formats.EXTENSIONS, ".parquet"}  # of files that are read
 _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,5}")  # of any file
 _BACKSLASH = re.compile(r"[\w.:]\\[\w.]")  # as in texts\wiki, a path of Windows
 
@@ -148,6 +147,7 @@ SoftmaxFile = Annotated[str | None, typer.Option("--softmax", help=f"The softmax
 
 # How it computes
 _help = partial(help_of, LoadSettings)
+NO_START = "this format has no warm state, so that sentences start from zeros (--state fresh), and vectors differ"
 _BY_MODEL = "default: warm if the model has a warm state of its own, else fresh"
 State = Annotated[str | None, typer.Option(help=_help("state"))]
 StartState = Annotated[
@@ -237,7 +237,7 @@ def translate_old_flags(chosen: dict[str, bool], inputs: list[str], output: Path
     if not given:
         return OldFlags(None, None, inputs, output)
     if len(given) > 1:
-        raise ConfigError(f"--{' and --'.join(given)} exclude each other; give one of them")
+        raise ConfigError(f"--{' and --'.join(given)} cannot be combined; give one of them")
     if output is None and len(inputs) == 2:
         inputs, output = inputs[:1], Path(inputs[1])
     return OldFlags(OLD_LAYERS[given[0]], "tokens", inputs, output)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from stelmo.cli.arguments import loaded
 from stelmo.config import choose
 from stelmo.errors import ConfigError
 
@@ -39,16 +40,15 @@ def bench(
     """
     import torch
 
-    from stelmo import benchmark as speed
-    from stelmo import plots as pictures
+    from stelmo import benchmark, plots
 
     chosen = sizes or ["small"]
-    choose("--clock", clock, tuple(speed.CLOCKS))
-    known = ", ".join(speed.SIZES)
-    unknown = [name for name in chosen if name not in speed.SIZES]
+    choose("--clock", clock, tuple(benchmark.CLOCKS))
+    known = ", ".join(benchmark.SIZES)
+    unknown = [name for name in chosen if name not in benchmark.SIZES]
     of_models = len(unknown) == len(chosen)
     if unknown and not of_models:
-        raise ConfigError(f"{unknown[0]!r} is not a size ({known}); sizes and models exclude each other")
+        raise ConfigError(f"{unknown[0]!r} is not a size ({known}); sizes and models cannot be combined")
     for name in unknown:
         if not Path(name).exists():
             raise ConfigError(f"{name!r} is neither a size ({known}) nor a model file or folder")
@@ -57,7 +57,7 @@ def bench(
     if not of_models and (as_json or clock != "wall"):
         raise ConfigError("--json and --clock: only to compare models; leave them out for sizes")
     if picture is not None:
-        pictures.refuse(picture)
+        plots.refuse(picture)
     if threads is not None:
         torch.set_num_threads(threads)
     if of_models:
@@ -67,34 +67,33 @@ def bench(
         f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}, torch {torch.__version__}, "
         f"tokens per second, median of {rounds} interleaved rounds\n"
     )
-    for line in speed.table({size: speed.measure(size, rounds) for size in chosen}):
+    for line in benchmark.table({size: benchmark.measure(size, rounds) for size in chosen}):
         typer.echo(line)
     if picture is None:
         return
-    rates = {size: speed.by_rows(size, rounds) for size in chosen}
-    typer.echo("\n| rows | " + " | ".join(map(str, speed.ROWS)) + " |\n|" + "---|" * (len(speed.ROWS) + 1))
+    rates = {size: benchmark.by_rows(size, rounds) for size in chosen}
+    typer.echo("\n| rows | " + " | ".join(map(str, benchmark.ROWS)) + " |\n|" + "---|" * (len(benchmark.ROWS) + 1))
     for size, found in rates.items():
         typer.echo(f"| {size} | " + " | ".join(f"{rate:,.0f}" for rate in found.values()) + " |")
     series = {size: [(float(rows), rate) for rows, rate in found.items()] for size, found in rates.items()}
     title = "Speed by batch size"
-    pictures.lines(picture, series, x="rows per batch", y="tokens per second", title=title, log_x=True, log_y=True)
+    plots.lines(picture, series, x="rows per batch", y="tokens per second", title=title, log_x=True, log_y=True)
     typer.echo(f"\n{picture}: written")
 
 
 def _compare(names: list[str], rounds: int, clock: str, as_json: bool) -> None:
     """A row for each model; in the printed table with ratios to the first."""
-    from stelmo import benchmark as speed
-    from stelmo.embed.load import load
+    from stelmo import benchmark
 
-    models = {name: load(name) for name in dict.fromkeys(names)}
-    found = speed.compare(models, rounds, speed.CLOCKS[clock])
+    models = {name: loaded(name) for name in dict.fromkeys(names)}
+    found = benchmark.compare(models, rounds, benchmark.CLOCKS[clock])
     sizes = {name: sum(tensor.numel() for tensor in model.bilm.parameters()) for name, model in models.items()}
     if as_json:
         for name, rates in found.items():
             typer.echo(json.dumps({"model": name, "parameters": sizes[name], **rates}))
         return
     first = found[names[0]]
-    typer.echo(f"tokens per second ({clock} clock), median of {rounds} rounds in turns; × the first model\n")
+    typer.echo(f"tokens per second ({clock} clock), median of {rounds} interleaved rounds; × the first model\n")
     typer.echo("| model | parameters | " + " | ".join(first) + " |\n|---|---|" + "---|" * len(first))
     for name, rates in found.items():
         cells = (f"{rate:,.0f} ({rate / first[way]:.2f}×)" for way, rate in rates.items())

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from stelmo.cli.arguments import OptionsFile, Overwrite, SoftmaxFile, VocabularyFile, loaded, renamed
+from stelmo.cli import screen
+from stelmo.cli.arguments import NO_START, OptionsFile, Overwrite, SoftmaxFile, VocabularyFile, loaded, renamed
 from stelmo.errors import ConfigError
 
 EXAMPLE = "Example: `stelmo convert elmo_weights.hdf5 my-model`"
@@ -69,4 +70,6 @@ def convert(
         return
     chosen = dtype or model.stored_dtype
     model.save(target, format=format, dtype=chosen, token_embeddings=token_embeddings, overwrite=overwrite)
+    if format != "stelmo" and model.engine.own_warm_state is not None:
+        screen.note(f"{target}: {NO_START}")
     typer.echo(f"{target}: {format} format, {chosen}")

@@ -144,13 +144,13 @@ def embed(
         old.layer is not None and shard is None and ray is None and len(old.inputs) == 1 and is_file(old.inputs[0])
     )
     if output is None:
-        with screen.starting_again():
+        with screen.not_resumable():
             _show(loaded(model, **compute), found, settings)
     elif str(output) == "-":
-        with screen.starting_again():
+        with screen.not_resumable():
             _print(loaded(model, **compute), found, settings)
     elif by_old_flags and not sentence_vectors and dtype == OUTPUT.dtype:
-        with screen.starting_again():
+        with screen.not_resumable():
             _write_as_allennlp(loaded(model, **compute), old.inputs[0], output, settings)
     else:
         job = _Job(model, compute, found, output, settings, overwrite)
@@ -179,7 +179,7 @@ def _refuse_conflicts(
     modes = {"--shard": shard is not None, "--merge": merge, "--ray": ray is not None}
     given = [name for name, asked in modes.items() if asked]
     if len(given) > 1:
-        raise ConfigError(f"{' and '.join(given)} exclude each other; give one of them")
+        raise ConfigError(f"{' and '.join(given)} cannot be combined; give one of them")
     if given and (output is None or str(output) == "-"):
         raise ConfigError(f"{given[0]} writes to disk; name the output with -o FILE")
     if workers is not None and ray is None:
@@ -214,7 +214,7 @@ def _show(model: "Model", found: Inputs, settings: OutputSettings) -> None:
     else:
         screen.print_uses(shown, contrast(word, tokens, model.layers(tokens)))
     typer.echo(
-        f"{model.config.width} numbers per {settings.unit}; write them with -o FILE (.hdf5, .parquet, .npz, .jsonl)"
+        f"{model.config.width} dimensions per {settings.unit}; write them with -o FILE (.hdf5, .parquet, .npz, .jsonl)"
     )
     if len(first) > SHOWN:
         screen.note(f"only the first {SHOWN} sentences are shown")
@@ -232,7 +232,7 @@ def _write_as_allennlp(model: "Model", text: str, output: Path, settings: Output
     batch, keys = model.settings.batch_rows, settings.use_sentence_keys
     embedder = ElmoEmbedder.of(model, stateful=model.settings.state == "carry")
     embedder.embed_file(lines, output, layers, batch, settings.forget_sentences, keys)
-    typer.echo(f"{output}: {model.config.width} numbers per word")
+    typer.echo(f"{output}: {model.config.width} dimensions per word")
 
 
 def _write(job: _Job) -> None:
@@ -243,7 +243,7 @@ def _write(job: _Job) -> None:
     with screen.progress("embedding", job.found.fraction) as advance:
         done = run.embed_to_file(model, job.found, job.output, job.settings, overwrite=job.overwrite, advance=advance)
     _note_finished(job.output, done.made)
-    typer.echo(f"{job.output}: {done.sentences:,} sentences, {model.config.width} numbers per {job.settings.unit}")
+    typer.echo(f"{job.output}: {done.sentences:,} sentences, {model.config.width} dimensions per {job.settings.unit}")
 
 
 def _write_shard(text: str, job: _Job) -> None:

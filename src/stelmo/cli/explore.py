@@ -52,8 +52,8 @@ def explore(
 ) -> None:
     """Open a web page that shows how the meanings of a word separate in context.
 
-    The index bundled with stelmo is computed at the first start, in less than a minute. `stelmo index` makes one of
-    your own text. With --export the page is a file that needs no server, for a lecture or a web site.
+    The index bundled with stelmo is computed at the first start, which takes about a minute. `stelmo index` makes one
+    of your own text. With --export the page is a file that needs no server, for a lecture or a web site.
     """
     of_page: dict[str, object] = {"--port": port, "--no-browser": no_browser, "--task": tasks}
     of_export: dict[str, object] = {"--words": words, "--overwrite": overwrite}

@@ -17,9 +17,11 @@ Lines = list[tuple[str, str]]
 
 
 def info(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="Model, corpus, training run, index or vector file.")],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="Model, corpus, run of pretrain or tune, index, or vector file.")
+    ],
 ) -> None:
-    """Describe a model, a corpus, a training run, an index of word uses or a vector file."""
+    """Describe a model, a corpus, a run of `stelmo pretrain` or `tune`, an index of word uses or a vector file."""
     from stelmo.formats.models import local_path  # imported here, because `--help` does not need torch
 
     for label, value in describe(local_path(path)):
@@ -28,7 +30,7 @@ def info(
 
 def describe(path: Path) -> Lines:
     """Labels and values for a vector file, an index of word uses, precomputed layers, a corpus, a run or a model."""
-    from stelmo.corpus import folder as shards
+    from stelmo.corpus import folder as corpus_folder
     from stelmo.formats import models
     from stelmo.formats.untrusted import hdf5
     from stelmo.store import layers, runs, uses
@@ -39,8 +41,8 @@ def describe(path: Path) -> Lines:
         return uses.describe(path)
     if layers.recognises(path):
         return layers.describe(path)
-    if shards.recognises(path):
-        return shards.describe(shards.read(path).manifest)
+    if corpus_folder.recognises(path):
+        return corpus_folder.describe(corpus_folder.read(path).manifest)
     if runs.recognises(path):
         return runs.describe(path)
     reader = _VECTOR_FILES.get(path.suffix) if path.is_file() else None
@@ -67,11 +69,11 @@ def _describe_model(saved: "SavedModel") -> Lines:
         start = "none: it carries no state from word to word"
     return [
         ("format", saved.format),
-        ("numbers", str(saved.dtype).removeprefix("torch.")),
+        ("dtype", str(saved.dtype).removeprefix("torch.")),
         ("parameters", f"{parameters:,} (without softmax)"),
         ("input", describe_input(config.input)),
         *layers,
-        ("output", f"{config.depth} layers of {config.width} numbers per word"),
+        ("output", f"{config.depth} layers of {config.width} dimensions per word"),
         ("vocabulary", "none" if saved.vocabulary is None else f"{len(saved.vocabulary):,} words"),
         ("softmax", "no" if saved.read_softmax is None else "yes"),
         ("start state", start),

@@ -32,7 +32,7 @@ from stelmo.cli import (
     tune,
     words,
 )
-from stelmo.cli.screen import INTERRUPTED, NothingKept, complain
+from stelmo.cli.screen import INTERRUPTED, NotResumable, print_error
 from stelmo.errors import ConfigError, OutputError, StelmoError
 from stelmo.store.atomic import reason
 
@@ -97,9 +97,9 @@ class _Interruptible(TyperGroup):
             with _reporting_output():
                 return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            resumable = ctx.invoked_subcommand in RESUMABLE and not isinstance(interrupt, NothingKept)
+            resumable = ctx.invoked_subcommand in RESUMABLE and not isinstance(interrupt, NotResumable)
             resume = "; run the same command again to resume" if resumable else ""
-            complain(f"{interrupt!s}{resume}" if str(interrupt) else f"interrupted{resume}")
+            print_error(f"{interrupt!s}{resume}" if str(interrupt) else f"interrupted{resume}")
             raise typer.Exit(INTERRUPTED) from None
 
 
@@ -141,5 +141,5 @@ def main() -> None:
                 raise ConfigError(f"argument {place} is empty; expected a name or a text, or leave it out")
         app()
     except StelmoError as problem:
-        complain(str(problem))
+        print_error(str(problem))
         sys.exit(2)

@@ -47,7 +47,8 @@ def neighbours(
         str | None, typer.Option(help="ptb: do n't; moses: don 't; default: as in the index.")
     ] = None,
 ) -> None:
-    """Find the nearest uses of a word in an indexed corpus, given its sentence; beside them, its static neighbours.
+    """Find the uses of any word in an indexed corpus that are most similar to a word in your sentence; beside them, its
+    neighbours without context.
 
     As in Table 4 of the paper: a static vector mixes the meanings of a word; a contextual one finds uses with the same
     meaning.

@@ -36,8 +36,12 @@ def paper(
     size: Annotated[str, typer.Option(help="cpu, workstation or paper.")] = "cpu",
     seeds: Annotated[int, typer.Option(min=1, help="Networks (random seeds) per cell.")] = 3,
     seeds_of: Annotated[
-        str, typer.Option(metavar="TASK=N,…", help="The same, for single tasks, such as squad=2,ner=10.")
-    ] = "squad=2",
+        str | None,
+        typer.Option(
+            metavar="TASK=N,…",
+            help="The same, for single tasks, such as squad=2,ner=10; default: squad=2, or --seeds if that is less.",
+        ),
+    ] = None,
     ablation_seeds: Annotated[
         int, typer.Option(min=1, help="The same, at most, for Tables 2 and 3, Figure 1 and the controls.")
     ] = 2,
@@ -79,11 +83,12 @@ def paper(
     from stelmo.paper import cells, report, run
 
     default = cells.Setup(data, to)
+    fewer = tuple((task, min(number, seeds)) for task, number in default.seeds_of)
     setup = default._replace(
         model=model,
         size=size,
         seeds=seeds,
-        seeds_of=_seeds_of(seeds_of),
+        seeds_of=fewer if seeds_of is None else _seeds_of(seeds_of),
         tasks=_names(tasks) or default.tasks,
         ablated=_names(ablate),
         curves=_names(curves),

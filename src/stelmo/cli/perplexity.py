@@ -103,7 +103,7 @@ def perplexity(
         }
         for option, value in unread.items():
             if value:
-                raise ConfigError(f"--data and {option} exclude each other; --data reads the held-out text of a corpus")
+                raise ConfigError(f"--data and {option} cannot be combined; --data reads the held-out text of a corpus")
         if as_json and str(output) == "-":
             raise ConfigError("--json and -o - both print; give one of them")
         screen.refuse_rows_output(output, overwrite)
@@ -112,12 +112,12 @@ def perplexity(
     if tokens is not None or side_by_side != ROWS:
         raise ConfigError(f"{'--tokens' if tokens else '--rows'} requires --data CORPUS")
     refuse_carry(state)
-    _refuse_odds(per_file, per_sentence, output, as_json)
+    _refuse_conflicts(per_file, per_sentence, output, as_json)
     screen.refuse_rows_output(output, overwrite)
     found = Inputs(inputs or [], format, column, language, contractions)
     model = loaded(name, **files, state=state, **compute)
-    taking = screen.writing_rows(output, overwrite) if per_file or per_sentence else nullcontext(_ignore)
-    with taking as write:
+    rows_writer = screen.writing_rows(output, overwrite) if per_file or per_sentence else nullcontext(_ignore)
+    with rows_writer as write:
         total = _total(model, found, write if per_file else _ignore, write if per_sentence else _ignore)
     about = {"model": name, "state": model.settings.state, "vocabulary": len(model.vocabulary or ())}
     if as_json:
@@ -126,10 +126,10 @@ def perplexity(
         _show(total, about)
 
 
-def _refuse_odds(per_file: bool, per_sentence: bool, output: Path | None, as_json: bool) -> None:
+def _refuse_conflicts(per_file: bool, per_sentence: bool, output: Path | None, as_json: bool) -> None:
     if per_file and per_sentence:
         raise ConfigError(
-            "--per-file and --per-sentence exclude each other; the rows of --per-sentence name the file, too"
+            "--per-file and --per-sentence cannot be combined; the rows of --per-sentence name the file, too"
         )
     if output is not None and not (per_file or per_sentence):
         raise ConfigError(f"-o {output} requires --per-file or --per-sentence, whose rows it writes")

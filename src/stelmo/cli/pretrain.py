@@ -49,12 +49,12 @@ def pretrain(
     The budget is set by one of epochs, tokens, time and processor_time.
     Several processes: `torchrun --nproc-per-node 2 -m stelmo pretrain …`
     """
-    from stelmo.corpus import folder as shards
+    from stelmo.corpus import folder as corpus_folder
     from stelmo.train import presets
     from stelmo.train import pretrain as training
 
     presets.plan(preset, settings, set_ or ())  # wrong settings are refused before a large corpus is opened
-    corpus = shards.read(data)
+    corpus = corpus_folder.read(data)
     plan = presets.plan(preset, settings, set_ or (), vocabulary=len(corpus.vocabulary))
     with watching() as progress:
         plan = presets.with_vectors(plan, vectors, corpus, progress.message)

@@ -37,7 +37,7 @@ Write = Callable[[Row], None]
 Labelled = tuple[str, Array]  # the label of a row, and its vector
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     """One line on standard error, whatever characters a file put into the message."""
     print(f"stelmo: {_one_line(message)}", file=sys.stderr)
 
@@ -46,17 +46,17 @@ def note(message: str) -> None:
     print(f"note: {_one_line(message)}", file=sys.stderr)
 
 
-class NothingKept(KeyboardInterrupt):
+class NotResumable(KeyboardInterrupt):
     """Ctrl-C during work that starts again from the beginning, in a command that otherwise resumes."""
 
 
 @contextmanager
-def starting_again() -> Iterator[None]:
+def not_resumable() -> Iterator[None]:
     """Ctrl-C inside the block is not followed by an offer to resume."""
     try:
         yield
     except KeyboardInterrupt:
-        raise NothingKept from None
+        raise NotResumable from None
 
 
 def _one_line(message: str) -> str:
@@ -258,6 +258,8 @@ def print_uses(sentences: Sequence[tuple[Sequence[str], Array]], found: "Contras
 def _separation(found: "Contrast") -> str:
     (first, second, most_L), (third, fourth, least_L) = found.pairs[0], found.pairs[-1]
     most, least = f"{most_L[found.layer]:.2f}", f"{least_L[found.layer]:.2f}"
+    if len(found.pairs) == 1 and min(most_L) > 1 - 1e-6:
+        return f"The two uses of {found.word} have nearly the same vectors in every layer."
     if len(found.pairs) == 1:
         return f"The two uses of {found.word} differ most in layer {found.layer} (cosine {most})."
     if most == least:

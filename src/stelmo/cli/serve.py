@@ -48,7 +48,7 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Name by which requests may call this server, such as that of a proxy before it; repeatable.",
+            help="Additional host name that requests may use, such as that of a reverse proxy; repeatable.",
         ),
     ] = None,
     language: Annotated[

@@ -1,7 +1,7 @@
 """`stelmo task`: train and score one of the paper's six tasks, with or without ELMo, or predict with a trained one."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,8 +29,11 @@ def _elmo(name: str) -> str:
 
 
 def task(
+    context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="TASK", help="squad, snli, srl, coref, ner or sst5.")],
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="With --predict: the input file.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="With --predict: the input file; -: standard input.")
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with train, dev and (if any) test files.")] = None,
     to: Annotated[
         Path | None, typer.Option(help="Output folder of the run; the same command again resumes it.")
@@ -58,7 +61,11 @@ def task(
     layer_norm: Annotated[bool | None, typer.Option("--layer-norm/--no-layer-norm", help=_elmo("layer_norm"))] = None,
     finetune: Annotated[bool, typer.Option("--finetune", help=help_of(ElmoSettings, "finetune"))] = False,
     vectors: Annotated[
-        str, typer.Option(help="Static vectors: a GloVe or word2vec file, a folder with .npy, trained, random or none.")
+        str,
+        typer.Option(
+            help="Static vectors: a GloVe or word2vec file, a folder with .npy, trained, random or none. With "
+            "--predict: where the file of the training is now."
+        ),
     ] = "random",
     seeds: Annotated[int, typer.Option(min=1, help="Networks to train, with random seeds 0, 1, …")] = 1,
     fraction: Annotated[float, typer.Option(help="Share of the training examples to use.")] = 1.0,
@@ -71,7 +78,7 @@ def task(
             "--set",
             metavar="NAME=VALUE",
             help=f"Override one setting; repeatable: {', '.join(TaskSettings.model_fields)}; size.hidden …; "
-            "settings of ELMo with the prefix elmo. (layer_norm_over …).",
+            "settings of ELMo with the prefix elmo. (layer_norm_over …). none unsets one, as in average=none.",
         ),
     ] = None,
 ) -> None:
@@ -82,21 +89,25 @@ def task(
     from stelmo.tasks import experiment, network
     from stelmo.tasks.reading import Skipped
 
+    given = {option.name for option in context.command.params if _is_given(context, option.name)}
     torch.set_num_threads(threads)
     if predict is not None:
-        _predict(name, predict, file, output, model)
+        _refuse(context, given - _OF_PREDICTION, "with --predict the run has its settings")
+        _predict(name, predict, file, output, model, vectors if "vectors" in given else None)
         return
+    _refuse(context, given & {"output"}, "it is the file that --predict writes; a run is written to --to")
     if data is None or to is None or file is not None:
         raise ConfigError("task: expected --data DIR --to RUN to train, or --predict RUN FILE to predict")
     chosen = {"placement": elmo, "layers": layers, "l2": l2, "dropout": dropout, "layer_norm": layer_norm}
     settings = {key: value for key, value in chosen.items() if value is not None} | {"finetune": finetune}
     configured = network.configure(name, size, settings, set_ or [], vectors, fraction)
     skipped = Skipped() if skip_bad else None
-    if transformer is not None and (model is not None or finetune or configured.elmo.placement == "none"):
+    tuned, placement = configured.elmo.finetune, configured.elmo.placement
+    if transformer is not None and (model is not None or tuned or placement == "none"):
         raise ConfigError("--transformer replaces ELMo's frozen layers; without --model, --finetune and --elmo none")
     source = model if transformer is None else str(transformer)
     bilm = None
-    if configured.elmo.placement != "none":
+    if placement != "none":
         bilm = loaded(model) if transformer is None else TransformerVectors(transformer)
     try:
         with watching() as progress:
@@ -109,12 +120,29 @@ def task(
     _report(results, to)
 
 
-def _predict(name: str, run: Path, file: Path | None, output: Path | None, model: str | None) -> None:
+_OF_PREDICTION = {"name", "file", "predict", "output", "model", "vectors", "threads"}
+
+
+def _is_given(context: typer.Context, name: str | None) -> bool:
+    source = None if name is None else context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _refuse(context: typer.Context, names: Set[str | None], reason: str) -> None:
+    """Refuse options that would have no effect."""
+    for option in context.command.params:
+        if option.name in names:
+            raise ConfigError(f"{option.opts[0]} has no effect here: {reason}; leave it out")
+
+
+def _predict(
+    name: str, run: Path, file: Path | None, output: Path | None, model: str | None, vectors: str | None
+) -> None:
     from stelmo.tasks import experiment
 
     if file is None:
         raise ConfigError("task: --predict requires an input file; expected --predict RUN FILE")
-    network = experiment.read_run(run, name, model)
+    network = experiment.read_run(run, name, model, vectors)
     if output is not None:
         typer.echo(f"{output}: {experiment.predict_file(network, file, output, screen.note):,} predictions")
         return

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from stelmo.cli import screen
-from stelmo.cli.arguments import OptionsFile, SoftmaxFile, VocabularyFile
+from stelmo.cli.arguments import NO_START, OptionsFile, SoftmaxFile, VocabularyFile
 from stelmo.cli.pretrain import StaticVectors, refuse_unfinished, watching
 from stelmo.config import CodePointInput
 from stelmo.errors import ConfigError
@@ -45,7 +45,7 @@ def tune(
     A model with a softmax requires a corpus of its own vocabulary: `stelmo prepare … --vocabulary vocab.txt`. For a
     model without one, a softmax for the vocabulary of the corpus is trained first, with everything else frozen.
     """
-    from stelmo.corpus import folder as shards
+    from stelmo.corpus import folder as corpus_folder
     from stelmo.formats import models
     from stelmo.train import tune as tuning
 
@@ -56,7 +56,9 @@ def tune(
             "--hdf5: a model that reads code points does not fit this layout; use `stelmo convert --format efml`"
         )
     with watching() as progress:
-        tuned = tuning.tune(saved, shards.read(data), to, chosen, progress, new_softmax=new_softmax, vectors=vectors)
+        tuned = tuning.tune(
+            saved, corpus_folder.read(data), to, chosen, progress, new_softmax=new_softmax, vectors=vectors
+        )
     refuse_unfinished(tuned.outcome)
     if not tuned.outcome.first:
         return
@@ -77,4 +79,7 @@ def tune(
         f"{to / 'model'}: best at step {after.step:,}; {after.tokens:,} held-out words and sentence ends were scored"
     )
     if hdf5:
-        models.write(models.read(to / "model"), to / "hdf5", "bilm", overwrite=True)
+        best = models.read(to / "model")
+        models.write(best, to / "hdf5", "bilm", overwrite=True)
+        if best.start is not None:
+            screen.note(f"{to / 'hdf5'}: {NO_START}")

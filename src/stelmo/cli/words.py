@@ -49,8 +49,8 @@ def words(
     language: Language = "en",
     contractions: Contractions = "ptb",
     layer: Annotated[str | None, typer.Option(help=_words("layer", after="; default: mean"))] = None,
-    min_count: Annotated[int | None, typer.Option(help=_words("min_count"))] = None,
-    max_words: Annotated[int | None, typer.Option(help=_words("max_words"))] = None,
+    min_count: Annotated[int | None, typer.Option(help=_words("min_count", after="; default: 1"))] = None,
+    max_words: Annotated[int | None, typer.Option(help=_words("max_words", after="; default: 1000000"))] = None,
     state: State = None,
     precision: Precision = LOAD.precision,
     device: Device = LOAD.device,
@@ -82,10 +82,11 @@ def words(
         with screen.progress("embedding", found.fraction) as advance:
             written = write_averages(encoder, found, output, settings, overwrite=overwrite, advance=advance)
     if written.unwritable:
-        screen.note(
-            f"{written.unwritable:,} words that contain white space are left out; this file format cannot store them"
-        )
+        words = "1 word that contains" if written.unwritable == 1 else f"{written.unwritable:,} words that contain"
+        screen.note(f"{words} white space: left out, because this file format cannot store it")
     if written.late:
-        screen.note(f"{written.late:,} tokens are left out: their words first appeared after --max-words others")
+        screen.note(
+            f"{written.late:,} tokens are left out: their words first occurred when --max-words were already stored"
+        )
     rare = f"; {written.rare:,} rare words left out" if written.rare else ""
-    typer.echo(f"{output}: {written.words:,} words, {written.width} numbers each{rare}")
+    typer.echo(f"{output}: {written.words:,} words, {written.width} dimensions each{rare}")

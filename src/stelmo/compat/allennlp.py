@@ -83,7 +83,7 @@ __all__ = [  # noqa: RUF022 (in the order of IMPORTS)
     "remove_sentence_boundaries",
 ]
 
-# Names of ELMo's modules there that are not here, and what takes their place.
+# AllenNLP's ELMo names that have no counterpart here, and what replaces them.
 ABSENT = {
     "allennlp.modules.elmo_lstm.ElmoLstm": "`stelmo.Elmo`; `elmo._elmo_lstm._elmo_lstm` has only its state",
     "allennlp.modules.token_embedders.ElmoTokenEmbedderMultiLang": "an `ElmoTokenEmbedder` for each language",

@@ -80,7 +80,7 @@ class _ElmoBiLm(nn.Module):
 
     @classmethod
     def of(cls, model: Model, lstm: ElmoLstm) -> "_ElmoBiLm":
-        """Around a loaded model, sharing its weights."""
+        """Wraps a loaded model, sharing its weights."""
         made = cls.__new__(cls)
         nn.Module.__init__(made)
         made._take_over(model, lstm, None, "fresh")
@@ -256,7 +256,7 @@ def batch_to_ids(batch: Iterable[Sequence[str]]) -> Tensor:
     return torch.from_numpy(chars.encode_sentences(sentences_of(batch)))
 
 
-class _OnTheClassToo:
+class _StaticOrBound:
     """A method that can be called on the class: the mapper's was static before AllenNLP added `tokens_to_add`."""
 
     def __init__(self, function: Callable[[Any, str], list[int]]) -> None:
@@ -280,7 +280,7 @@ class ELMoCharacterMapper:
     def __init__(self, tokens_to_add: Mapping[str, int] | None = None) -> None:
         self.tokens_to_add = dict(tokens_to_add or {})
 
-    @_OnTheClassToo
+    @_StaticOrBound
     def convert_word_to_char_ids(self, word: str) -> list[int]:
         ids = chars.encode(word, self.max_word_length)
         if word not in self.tokens_to_add:

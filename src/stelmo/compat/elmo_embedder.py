@@ -57,7 +57,7 @@ class ElmoEmbedder:
 
     @classmethod
     def of(cls, model: Model, stateful: bool = False) -> "ElmoEmbedder":
-        """Around a loaded model, which starts sentences as its settings say."""
+        """Wraps a loaded model, which starts sentences as its settings say."""
         made = cls.__new__(cls)
         made._take_over(model, stateful)
         made.cuda_device = -1

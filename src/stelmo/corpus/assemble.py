@@ -19,11 +19,11 @@ from stelmo.errors import DataError
 from stelmo.settings import PrepareSettings
 from stelmo.store import atomic
 from stelmo.text.chars import BEGIN_SENTENCE, END_SENTENCE
-from stelmo.text.ids import UNKNOWN, Vocabulary, write_vocabulary
+from stelmo.text.ids import MAXTERMID, UNKNOWN, Vocabulary, write_vocabulary
 
 SHARD_TOKENS = 1 << 26
 SYMBOLS = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
-_RESERVED = frozenset((*SYMBOLS, "!!!MAXTERMID"))  # readers of vocabulary files give these lines a special meaning
+_RESERVED = frozenset((*SYMBOLS, MAXTERMID))  # readers of vocabulary files give these lines a special meaning
 LONGEST_WORD = 48  # bytes that fit into a row of 50 character ids
 _HASHES_AT_ONCE = 1 << 24
 

@@ -121,7 +121,7 @@ class Model:
         return {name: value for name, value in self.__dict__.items() if name != "softmax"}
 
     def forget_words(self) -> None:
-        """Compute every token vector again. Its last bit can depend on the words it is computed together with."""
+        """Empty the cache of token vectors, whose last bits can depend on the words computed together with them."""
         self.engine.forget_words()
 
     def start_state(self, policy: StatePolicy) -> State:
@@ -181,6 +181,7 @@ class Model:
     ) -> None:
         """Write a model folder, complete or not at all: our own format ("stelmo") or the published layout ("bilm").
 
+        The published layout has no warm state: a model read from it starts sentences from zeros.
         `dtype` defaults to the model's own. `token_embeddings` adds layer 0 of all vocabulary words.
         """
         saved = self.saved()

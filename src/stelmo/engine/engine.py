@@ -11,7 +11,7 @@ from torch import Tensor
 
 from stelmo.config import ModelConfig, choose
 from stelmo.engine import plain, planning
-from stelmo.engine.packed import EndToEnd, Packed, Versions, versions
+from stelmo.engine.packed import Concatenated, Packed, Versions, versions
 from stelmo.engine.plain import Plain
 from stelmo.engine.planning import arrangement
 from stelmo.errors import ConfigError, DataError
@@ -27,7 +27,7 @@ WAY_OUT = "split raw text with stelmo.tokenize(text) first"
 
 
 class Engine:
-    """Runs a biLM: on the CPU by `Packed` (LSTMs) or `EndToEnd` (other encoders), on other devices by its modules.
+    """Runs a biLM: on the CPU by `Packed` (LSTMs) or `Concatenated` (other encoders), on other devices by its modules.
 
     The packed copy of the weights is made when it is first needed, and again when the parameters have changed in place
     or have been moved. Changes through `.data`, and of a model loaded in `torch.inference_mode()`, go unnoticed.
@@ -41,7 +41,7 @@ class Engine:
         self.own_warm_state = warm
         # The warm state of a model without its own, from a few English sentences, and the weights it was computed with.
         self._borrowed: tuple[Versions, State] | None = None
-        self._packed: Packed | EndToEnd | None = None
+        self._packed: Packed | Concatenated | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is made again from the biLM: the packed weights and a borrowed warm state."""
@@ -96,25 +96,25 @@ class Engine:
                 del layers  # before the next batch is computed
         return [kept[position] for position in range(len(found))], start
 
-    def compute(self) -> Packed | EndToEnd | Plain:
+    def compute(self) -> Packed | Concatenated | Plain:
         """What computes a batch on the device where the biLM is now."""
         if self.bilm.encoder.table.device.type != "cpu":
             return Plain(self.bilm, self.word_ids, self.settings.precision)
         if self._packed is not None and not self._packed.is_stale(self.bilm):
             return self._packed
         if self.bilm.context is not None:
-            self._packed = EndToEnd(self.bilm, self.word_ids, self.plan.words)
+            self._packed = Concatenated(self.bilm, self.word_ids, self.plan.words)
         else:
             arrange = arrangement(self.settings.precision)
             self._packed = Packed(self.bilm, self.word_ids, self.plan.words, arrange)
         return self._packed
 
     def forget_weights(self) -> None:
-        """Copy the weights again when they are next needed, even if no change to them can be noticed."""
+        """Discard the packed copy of the weights, even if no change to them can be noticed."""
         self._packed = None
 
     def forget_words(self) -> None:
-        """Compute every token vector again. Its last bit can depend on the words it is computed together with."""
+        """Empty the cache of token vectors, whose last bits can depend on the words computed together with them."""
         if self._packed is not None:
             self._packed.forget_words()
 
@@ -182,8 +182,8 @@ def checked_ids(ids_BTC: Tensor, width: int) -> Tensor:
         )
     if ids_BTC.numel() and not 0 <= int(ids_BTC.min()) <= int(ids_BTC.max()) < chars.ROWS:
         raise DataError(f"ids hold {int(ids_BTC.min())} … {int(ids_BTC.max())}; character ids are 0 … {chars.ROWS - 1}")
-    there_BT = (ids_BTC > 0).any(-1)
-    if bool((there_BT[:, 1:] & ~there_BT[:, :-1]).any()):
+    is_token_BT = (ids_BTC > 0).any(-1)
+    if bool((is_token_BT[:, 1:] & ~is_token_BT[:, :-1]).any()):
         raise DataError("ids with a row of zeros inside a sentence; zeros are allowed only past a sentence's end")
     return ids_BTC.long()
 

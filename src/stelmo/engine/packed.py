@@ -1,9 +1,9 @@
-"""Many sentences → their layers, fast, on the CPU: `Packed` for LSTMs, `EndToEnd` for encoders without a state.
+"""Many sentences → their layers, fast, on the CPU: `Packed` for LSTMs, `Concatenated` for encoders without a state.
 
 What makes both fast: a word's token vector is computed once and remembered; there is no padding; the marker that a
 direction reads last is left out unless its vector is needed; each direction runs in a thread. `Packed` sorts sentences,
 longest first, looks up a word's half of the first layer's gates in a table, and runs the first step, the same for all
-sentences that start from the same state, once. `EndToEnd` lays the words of all sentences one after another.
+sentences that start from the same state, once. `Concatenated` lays the words of all sentences one after another.
 
 G directions, B sentences, T tokens, N tokens of a batch, U distinct words, L layers, P projection, D = 2P.
 Knows no files and no state policies.
@@ -21,6 +21,7 @@ from torch import Tensor
 
 from stelmo.engine import plain
 from stelmo.engine.plain import Words, refuse_overflow
+from stelmo.engine.planning import WORDS_REMEMBERED
 from stelmo.model.bilm import BiLM, State, with_residual
 from stelmo.ops import fast
 from stelmo.ops.runs import Runs
@@ -28,7 +29,6 @@ from stelmo.text import chars
 from stelmo.text.ids import WordIds
 
 BEGIN, END = 0, 1  # numbers of the markers among a batch's distinct words
-WORDS_REMEMBERED = 100_000
 WORDS_IN_TABLE = 4096  # a row of gates each: 64 KB for the largest models
 WORK_FOR_A_THREAD = 4_000_000  # multiplications in a step of a layer above which a thread per direction pays off
 WORK_FOR_A_DIRECTION = 20_000_000  # multiplications in a direction above which a thread of its own pays off
@@ -112,8 +112,9 @@ def side_by_side(work: Callable[[int], Result]) -> tuple[Result, Result]:
         return limited(0), later.result()
 
 
-class _Default:
-    """The count that new threads start with, while calls that run at the same time change it."""
+class _NewThreadCount:
+    """torch's thread count for new threads: saved when the first of several overlapping blocks begins, restored when
+    the last one ends."""
 
     def __init__(self) -> None:
         self._lock, self._calls, self._threads = Lock(), 0, 0
@@ -131,7 +132,7 @@ class _Default:
                 _in_new_thread(partial(torch.set_num_threads, self._threads))
 
 
-_DEFAULT = _Default()
+_NEW_THREADS = _NewThreadCount()
 
 
 @contextmanager
@@ -143,7 +144,7 @@ def shared_threads(workers: int) -> Iterator[int]:
     second one, which the last of all blocks restores.
     """
     threads = torch.get_num_threads()
-    with _DEFAULT:
+    with _NEW_THREADS:
         try:
             yield max(1, threads // workers)
         finally:
@@ -205,26 +206,27 @@ class Packed(CachedWords):
             return [start.h.new_zeros(len(self._layers) + 1, 0, 2 * start.h.shape[-1])] * len(sentences), start
         x_UP, index_N = self._words(rows)
         if whole:
-            begun = [(start.h[:, depth, order], start.c[:, depth, order]) for depth in range(len(self._layers))]
+            starts = [(start.h[:, depth, order], start.c[:, depth, order]) for depth in range(len(self._layers))]
         else:
-            begun = self._after_first_markers(x_UP[[BEGIN, END]], start, len(rows))
+            starts = self._after_first_markers(x_UP[[BEGIN, END]], start, len(rows))
         found = steps([len(words) for words in rows])
         index_2N = torch.stack([index_N[found.forward_N], index_N[found.backward_N]])
-        directions = partial(self._directions, x_UP, index_2N, found.sizes, begun)
+        directions = partial(self._directions, x_UP, index_2N, found.sizes, starts)
         if found.sizes[0] * self._config.projection * 4 * self._config.cells >= WORK_FOR_A_THREAD:
             both = side_by_side(lambda number: directions(slice(number, number + 1)))
-            outputs = [torch.cat(parts) for parts in zip(both[0][0], both[1][0], strict=True)]
-            pairs = zip(both[0][1], both[1][1], strict=True)
+            (forward, forward_ends), (backward, backward_ends) = both
+            outputs = [torch.cat(pair) for pair in zip(forward, backward, strict=True)]
+            pairs = zip(forward_ends, backward_ends, strict=True)
             ends = [(torch.cat([h, h_]), torch.cat([c, c_])) for (h, c), (h_, c_) in pairs]
         else:  # both directions in the same calls, which cost more than the work they do for few rows
             outputs, ends = directions(slice(0, 2))
         layers_LND = _joined(x_UP[index_N], outputs, found)
         refuse_overflow(layers_LND)
-        place = sorted(range(len(order)), key=order.__getitem__)
+        inverse = sorted(range(len(order)), key=order.__getitem__)
         lengths = [len(sentences[row]) + 2 * whole for row in order]
         parts = torch.split(layers_LND, lengths, 1)
-        end = State(*(torch.stack(part, 1)[:, :, place] for part in zip(*ends, strict=True))) if whole else start
-        return [parts[row] for row in place], end
+        end = State(*(torch.stack(part, 1)[:, :, inverse] for part in zip(*ends, strict=True))) if whole else start
+        return [parts[row] for row in inverse], end
 
     def _words(self, sentences: Sequence[Words]) -> tuple[Tensor, Tensor]:
         """The token vectors of the distinct words, the two markers first; and the word at each position."""
@@ -233,13 +235,13 @@ class Packed(CachedWords):
         return self._token_layer(list(numbers)), index_N
 
     @torch.inference_mode()
-    def _directions(self, x_UP: Tensor, index_2N: Tensor, sizes: list[int], begun: LayerStates, some: slice) -> Outputs:
+    def _directions(self, x_UP: Tensor, index_2N: Tensor, sizes: list[int], start: LayerStates, some: slice) -> Outputs:
         """The packed outputs (G, N, P) of every layer in some directions, and its state at each row's end."""
         outputs: list[Tensor] = []
         ends = []
         for depth, weights in enumerate(layers.of(some) for layers in self._layers):
             fill = fast.from_outputs(outputs[-1], weights) if depth else _first_fill(x_UP, index_2N[some], weights)
-            h_2BP, c_2BH = begun[depth]
+            h_2BP, c_2BH = start[depth]
             y_GNP, *end = fast.lstm(fill, sizes, weights, h_2BP[some], c_2BH[some])
             x_GNP = outputs[-1] if depth else y_GNP
             outputs.append(with_residual(depth, y_GNP, x_GNP, self._config.skip, Tensor.add_))
@@ -292,13 +294,15 @@ def readings(sentences: Sequence[Sequence[int]], whole: bool) -> tuple[Reading, 
     forward = [[BEGIN, *words, *[END] * last] for words in sentences]
     backward = [[END, *reversed(words), *[BEGIN] * last] for words in sentences]
     lengths = [len(run) for run in forward]
-    ahead = Runs(lengths)
-    behind = ahead.placed((ahead.lengths_S - last).repeat_interleave(ahead.lengths_S) - ahead.read_N)
-    firsts = ahead.first_S.tolist()
+    forward_runs = Runs(lengths)
+    backward_runs = forward_runs.at_positions(
+        (forward_runs.lengths_S - last).repeat_interleave(forward_runs.lengths_S) - forward_runs.offset_N
+    )
+    firsts = forward_runs.first_S.tolist()
     spans = [range(first + 1 - last, first + length) for first, length in zip(firsts, lengths, strict=True)]
     return (
-        Reading(_numbers(forward), ahead, _numbers(spans)),
-        Reading(_numbers(backward), behind, _numbers([span[::-1] for span in spans])),
+        Reading(_numbers(forward), forward_runs, _numbers(spans)),
+        Reading(_numbers(backward), backward_runs, _numbers([span[::-1] for span in spans])),
     )
 
 
@@ -306,7 +310,7 @@ def _numbers(rows: Sequence[Sequence[int]]) -> Tensor:
     return torch.tensor([number for row in rows for number in row], dtype=torch.long)
 
 
-class EndToEnd(CachedWords):
+class Concatenated(CachedWords):
     """Runs sentences on a model's own weights."""
 
     def __init__(self, bilm: BiLM, ids_of: WordIds, words: int = WORDS_REMEMBERED) -> None:

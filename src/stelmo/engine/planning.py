@@ -18,6 +18,7 @@ MB = 2**20
 PROCESS = 350 * MB  # Python with torch, before any model
 LEAST_TOKENS = 64
 NUMBER = 4  # bytes; float64 has twice as many
+WORDS_REMEMBERED = 100_000  # whose token vectors are kept, unless the memory is limited
 SLACK = 1.5  # for memory that the allocator keeps, and for everything that is not counted
 
 Item = TypeVar("Item")
@@ -26,12 +27,12 @@ Item = TypeVar("Item")
 # Devices and precisions
 
 
-def available(name: str, card: int | None = None) -> torch.device:
-    """The device, after a check that it works. `card` is the GPU that "cuda" without a number means."""
+def available(name: str, gpu: int | None = None) -> torch.device:
+    """The device, after a check that it works. `gpu` is the GPU that "cuda" without a number means."""
     try:
         device = torch.device(name)
-        if card is not None and device.type == "cuda" and device.index is None:
-            device = torch.device("cuda", card)
+        if gpu is not None and device.type == "cuda" and device.index is None:
+            device = torch.device("cuda", gpu)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as problem:
         reason = str(problem).split("\n")[0].split(". ")[0]
@@ -67,7 +68,7 @@ class Plan(NamedTuple):
 
 def plan(config: ModelConfig, parameters: int, settings: LoadSettings, block_tokens: int = 16_384) -> Plan:
     """The largest batches, word memory and blocks that fit in `settings.memory` MB; without it, the fastest ones."""
-    wanted = Plan(settings.batch_tokens, 100_000, block_tokens)
+    wanted = Plan(settings.batch_tokens, WORDS_REMEMBERED, block_tokens)
     if settings.memory is None:
         return wanted
     number = 2 * NUMBER if settings.precision == "float64" else NUMBER

@@ -38,7 +38,8 @@ Ids = NDArray[np.int64]
 Columns = Sequence[tuple[str, Sequence[str]]]  # names of columns, each with the values of a sentence's tokens
 
 BLOCK_BYTES = 100_000_000  # layers of a block, saved as a whole; in a large block more sentences have equal length
-HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}  # they change the last bits at most
+# These change the last bits at most; with precision int8, about as much as storing 8 bits does.
+HARMLESS = {"device", "threads", "batch_tokens", "batch_rows", "memory"}
 BUNDLED_TEXT = Path(__file__).parents[1] / "bundled" / "uses" / "sentences.tok.xz"
 BUNDLED_CREDIT = "sentences of the English Wikipedia (CC BY-SA 3.0)"
 BUNDLED_PER_WORD = 200  # uses of a word: enough for any map, and words such as "the" do not take half of the space

@@ -79,8 +79,8 @@ def softmax(state: Mapping[str, Tensor], config: ModelConfig, path: str, prefix:
         (rows,) = source.shape(f"{SOFTMAX}softmax_b", 1)
         bias = source.tensor(f"{SOFTMAX}softmax_b", rows)
         # A softmax that was trained without sampling is stored transposed.
-        turned = source.shape(name, 2) == (width, rows) and rows != width
-        weight = source.tensor(name, width, rows).T.contiguous() if turned else source.tensor(name, rows, width)
+        transposed = source.shape(name, 2) == (width, rows) and rows != width
+        weight = source.tensor(name, width, rows).T.contiguous() if transposed else source.tensor(name, rows, width)
     return filled_softmax(weight, bias, config, path)
 
 

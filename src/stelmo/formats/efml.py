@@ -66,7 +66,7 @@ def _is_read(name: str, home: PurePosixPath) -> bool:
 
 
 def _read_folder(path: Path, where: Path) -> SavedModel:
-    """`where` the model is for the user."""
+    """`where` is the path shown in messages."""
     architecture, source = _read_architecture(path)
     embedder, encoder = (_section(architecture, name, source) for name in ("token_embedder", "encoder"))
     _refuse_kinds(embedder, encoder, source)

@@ -79,22 +79,22 @@ def write(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 
 def our_embedder(theirs: Mapping[str, Tensor], config: ModelConfig) -> Tensors:
-    found = {ours: _turned(theirs[name], turn) for ours, name, turn in _same(config)}
+    found = {ours: _transposed(theirs[name], transpose) for ours, name, transpose in _same(config)}
     for layer, place in _highways(config):
-        for name, end, turn in (("weight", "", True), ("bias", "_bias", False)):
+        for name, end, transpose in (("weight", "", True), ("bias", "_bias", False)):
             transform, carry = theirs[f"{layer}.{name}"].chunk(2)
             found[f"{place}.transform{end}"], found[f"{place}.carry{end}"] = (
-                _turned(half, turn) for half in (transform, -carry)
+                _transposed(half, transpose) for half in (transform, -carry)
             )
     return {name: tensor.contiguous() for name, tensor in found.items()}
 
 
 def their_embedder(ours: Mapping[str, Tensor], config: ModelConfig) -> Tensors:
-    found = {name: _turned(ours[own], turn) for own, name, turn in _same(config)}
+    found = {name: _transposed(ours[own], transpose) for own, name, transpose in _same(config)}
     for layer, place in _highways(config):
-        for name, end, turn in (("weight", "", True), ("bias", "_bias", False)):
+        for name, end, transpose in (("weight", "", True), ("bias", "_bias", False)):
             halves = ours[f"{place}.transform{end}"], -ours[f"{place}.carry{end}"]
-            found[f"{layer}.{name}"] = torch.cat([_turned(half, turn) for half in halves])
+            found[f"{layer}.{name}"] = torch.cat([_transposed(half, transpose) for half in halves])
     return found
 
 
@@ -119,8 +119,8 @@ def _highways(config: ModelConfig) -> Iterator[tuple[str, str]]:
     return ((f"highways._layers.{number}", f"encoder.characters.highways.{number}") for number in range(count))
 
 
-def _turned(tensor: Tensor, turn: bool) -> Tensor:
-    return tensor.permute(*reversed(range(tensor.ndim))) if turn else tensor
+def _transposed(tensor: Tensor, transpose: bool) -> Tensor:
+    return tensor.permute(*reversed(range(tensor.ndim))) if transpose else tensor
 
 
 def our_lstms(theirs: Mapping[str, Tensor], config: ModelConfig) -> Tensors:

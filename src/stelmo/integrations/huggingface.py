@@ -99,7 +99,7 @@ class StelmoModel(PreTrainedModel):
 
     @classmethod
     def of(cls, model: Model, state: str | None = None) -> "StelmoModel":
-        """Around a loaded model: the weights are shared, not copied, and stay frozen."""
+        """Wraps a loaded model: the weights are shared, not copied, and stay frozen."""
         if model.settings.precision not in ("float32", "float64"):
             raise ConfigError(f"AutoModel: precision {model.settings.precision} is stelmo's own; load it as float32")
         config = StelmoConfig(_reading_bytes(model.config).model_dump(), state or model.settings.state)

@@ -48,7 +48,7 @@ def export(model: Model, path: str | Path, state: str | None = None, overwrite: 
     """The model as a file: `characters` (B, T, C), int64, as `stelmo.text.chars.encode_sentences` makes them,
     to `layers` (L+1, B, T, 2P), float32; zero past a sentence's end. Every sentence starts from the same state.
     """
-    onnx = modules()
+    onnx = import_onnx()
     policy = model.settings.state if state is None else state
     _refuse_options(model, policy)
     atomic.refuse_existing(Path(path), overwrite)
@@ -67,7 +67,7 @@ def export(model: Model, path: str | Path, state: str | None = None, overwrite: 
         onnx.save(made, str(draft))
 
 
-def modules() -> Any:
+def import_onnx() -> Any:
     try:
         import onnx
     except ImportError:
@@ -129,11 +129,11 @@ class _Graph:
 def _layers(graph: _Graph, bilm: BiLM, start: State) -> str:
     """INPUT → (L+1, B, T, D)."""
     whole_number = graph.onnx.TensorProto.INT64
-    there_BT = graph("Greater", graph("ReduceMax", INPUT, graph.constant([2]), keepdims=0), graph.constant(0))
-    lengths_B = graph("ReduceSum", graph("Cast", there_BT, to=whole_number), graph.constant([1]), keepdims=0)
+    is_token_BT = graph("Greater", graph("ReduceMax", INPUT, graph.constant([2]), keepdims=0), graph.constant(0))
+    lengths_B = graph("ReduceSum", graph("Cast", is_token_BT, to=whole_number), graph.constant([1]), keepdims=0)
     marked_B = graph("Add", lengths_B, graph.constant(2))
     x_SBP = _token_layer(graph, bilm, _with_markers(graph, bilm, lengths_B))
-    read_SBP = _placed(graph, bilm.context, x_SBP) if isinstance(bilm.context, Transformer) else x_SBP
+    read_SBP = _with_positions(graph, bilm.context, x_SBP) if isinstance(bilm.context, Transformer) else x_SBP
     ahead = _direction(graph, bilm, 0, read_SBP, start)
     behind = _direction(graph, bilm, 1, _reversed(graph, read_SBP, marked_B), start)
     pairs = [(x_SBP, x_SBP), *((y, _reversed(graph, z, marked_B)) for y, z in zip(ahead, behind, strict=True))]
@@ -141,7 +141,7 @@ def _layers(graph: _Graph, bilm: BiLM, start: State) -> str:
     layers_LSBD = graph("Concat", *layers, axis=0)
     layers_LTBD = graph("Slice", layers_LSBD, *(graph.constant([cut]) for cut in (1, -1, 1)))
     layers_LBTD = graph("Transpose", layers_LTBD, perm=[0, 2, 1, 3])
-    return graph("Where", graph("Unsqueeze", there_BT, graph.constant([2])), layers_LBTD, graph.constant(0.0))
+    return graph("Where", graph("Unsqueeze", is_token_BT, graph.constant([2])), layers_LBTD, graph.constant(0.0))
 
 
 def _reversed(graph: _Graph, x_SBP: str, lengths_B: str) -> str:
@@ -229,7 +229,7 @@ def _direction(graph: _Graph, bilm: BiLM, side: int, x_SBP: str, start: State) -
     return outputs
 
 
-def _placed(graph: _Graph, context: Transformer, x_SBP: str) -> str:
+def _with_positions(graph: _Graph, context: Transformer, x_SBP: str) -> str:
     """Token vectors with their positions; a graph has a table of fixed length."""
     rows, width = context.positions.shape
     more = position_rows(rows, max(0, POSITIONS - rows), width).to(context.positions)
@@ -290,7 +290,7 @@ def _gated_cnn(graph: _Graph, stack: ModuleList, x_SBP: str) -> list[str]:
 
 
 def _lstm(graph: _Graph, layer: ProjectedLstm, x_SBP: str, start: State, name: str) -> str:
-    """The input's half of all gates in one product, then the steps one by one."""
+    """The input's contribution to all gates in one product, then the steps one by one."""
     width = start.h.shape[1]
     bias_G = layer.bias.clone()
     cells = len(bias_G) // 4
@@ -306,10 +306,10 @@ def _lstm(graph: _Graph, layer: ProjectedLstm, x_SBP: str, start: State, name: s
 
 
 def _step(graph: _Graph, layer: ProjectedLstm, width: int, name: str) -> Any:
-    """h, c and the input's half of the gates → h, c, and h once more as the output: `ops.reference.lstm_step`."""
+    """h, c and the input's contribution to the gates → h, c, and h again as the output: `ops.reference.lstm_step`."""
     step = _Graph(graph.onnx, name)
-    h_BP, c_BH, half_BG, cells = f"{name}h", f"{name}c", f"{name}gates", len(layer.bias) // 4
-    gates_BG = step("Add", half_BG, step("MatMul", h_BP, step.constant(layer.kernel[width:])))
+    h_BP, c_BH, input_gates_BG, cells = f"{name}h", f"{name}c", f"{name}gates", len(layer.bias) // 4
+    gates_BG = step("Add", input_gates_BG, step("MatMul", h_BP, step.constant(layer.kernel[width:])))
     i, j, f, o = step.several("Split", 4, gates_BG, axis=1, num_outputs=4)
     kept_BH = step("Mul", step("Sigmoid", f), c_BH)
     taken_BH = step("Mul", step("Sigmoid", i), step("Tanh", j))
@@ -319,7 +319,7 @@ def _step(graph: _Graph, layer: ProjectedLstm, width: int, name: str) -> Any:
         projected_BP = step("MatMul", next_h_BP, step.constant(layer.projection))
         next_h_BP = step.bounded(projected_BP, layer.clips.projection)
     shown_BP = step("Identity", next_h_BP)
-    taken = [_rows(step, h_BP, width), _rows(step, c_BH, cells), _rows(step, half_BG, 4 * cells)]
+    taken = [_rows(step, h_BP, width), _rows(step, c_BH, cells), _rows(step, input_gates_BG, 4 * cells)]
     given = [_rows(step, next_h_BP, width), _rows(step, next_c_BH, cells), _rows(step, shown_BP, width)]
     return graph.onnx.helper.make_graph(step.nodes, f"{name}step", taken, given, step.constants)
 

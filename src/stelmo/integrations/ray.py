@@ -29,8 +29,8 @@ from stelmo.text import formats, sentences
 from stelmo.text.formats import Sentence
 
 LOCAL = "local"
-REFUSED_AFTER = 10  # seconds a machine has to accept a connection
-SILENT_AFTER = 60  # seconds a cluster has to answer; Ray itself waits for many minutes
+CONNECT_TIMEOUT = 10  # seconds a machine has to accept a connection
+ANSWER_TIMEOUT = 60  # seconds a cluster has to answer; Ray itself waits for many minutes
 PROBE = "import ray, sys; ray.init(sys.argv[1], logging_level='ERROR', log_to_driver=False)"
 FILES = ("options", "vocabulary", "softmax", "token_embeddings")  # of `stelmo.load`, beside the model itself
 OBJECT_STORE = 128 * 2**20  # bytes, of a local cluster: only numbers of blocks go through it
@@ -45,7 +45,7 @@ def embed(dataset: Any, output: str | Path, *, column: str | None = None, **opti
     names = {"language", "contractions"} & options.keys()
     tokenizer = partial(sentences.tokenize, **{name: options.pop(name) for name in names})
     embed_sentences(_of_dataset(dataset, column, tokenizer), Path(output), **options)
-    return modules().data.read_parquet(_absolute(output))
+    return import_ray().data.read_parquet(_absolute(output))
 
 
 def embed_sentences(
@@ -65,7 +65,7 @@ def embed_sentences(
     model; unset, there are as many as the cluster has cores for. Options are those of `stelmo.load` and of the output
     (`layer`, `sentence_vectors`, `dtype`, …). `say` takes a message if something is done differently than asked.
     """
-    modules()
+    import_ray()
     shared_folder.refuse_output(output, overwrite)
     kept = {name: options.pop(name) for name in OutputSettings.model_fields if name in options}
     settings = parse(OutputSettings, kept, "embed", ConfigError)
@@ -91,7 +91,7 @@ def embed_sentences(
 @contextmanager
 def cluster(address: str = LOCAL, cores: int | None = None) -> Iterator[None]:
     """Connect to the cluster at the address, or start a local one (`cores` of it, or all) and stop it at the end."""
-    ray = modules()
+    ray = import_ray()
     options: dict[str, Any] = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
     if address == LOCAL:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster started here sends no statistics …
@@ -106,7 +106,7 @@ def cluster(address: str = LOCAL, cores: int | None = None) -> Iterator[None]:
         ray.shutdown()
 
 
-def modules() -> Any:
+def import_ray() -> Any:
     try:
         import ray
         import ray.data
@@ -121,12 +121,12 @@ def _refuse_silent(address: str) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
         if port.isdigit():
-            socket.create_connection((host, int(port)), REFUSED_AFTER).close()
+            socket.create_connection((host, int(port)), CONNECT_TIMEOUT).close()
         command = [sys.executable, "-c", PROBE, address]
-        subprocess.run(command, check=True, capture_output=True, timeout=SILENT_AFTER)
+        subprocess.run(command, check=True, capture_output=True, timeout=ANSWER_TIMEOUT)
         return
     except subprocess.TimeoutExpired:
-        reason = f"silent for {SILENT_AFTER} seconds"
+        reason = f"silent for {ANSWER_TIMEOUT} seconds"
     except subprocess.CalledProcessError as problem:
         reason = str(problem.stderr, "utf-8", "replace").strip().rpartition("\n")[2][:200]
     except (OSError, OverflowError) as problem:
@@ -190,7 +190,7 @@ def _computed(
     """Blocks as they finish. Ray restarts a lost worker and gives it the block again."""
     if not numbers:
         return
-    ray = modules()
+    ray = import_ray()
     size = workers or max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
     answers = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
         _Actor,

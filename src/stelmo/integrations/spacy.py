@@ -206,7 +206,7 @@ def _similarity(one: Any, other: Any) -> float:
     a_D, b_D = one.vector, other.vector
     if a_D.shape != b_D.shape:
         raise DataError(
-            f"similarity: vectors of {len(a_D)} and {len(b_D)} numbers; both must come through the same pipeline"
+            f"similarity: vectors of {len(a_D)} and {len(b_D)} dimensions; both must come through the same pipeline"
         )
     norms = float(np.linalg.norm(a_D) * np.linalg.norm(b_D))
     return float(a_D @ b_D) / norms if norms else 0.0

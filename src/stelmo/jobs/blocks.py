@@ -73,7 +73,11 @@ def reduction(settings: OutputSettings, depth: int) -> Reduce:
 
 def run_settings(model: Model, settings: OutputSettings) -> dict[str, Any]:
     """Everything that decides the numbers, except the text. Blocks of other settings are not reused."""
-    return {"model": model.saved().fingerprint(), **model.settings.model_dump(), **settings.model_dump()}
+    saved, warm = model.saved(), None
+    if saved.start is not None and model.settings.state == "warm":  # it can be changed, and is not in the fingerprint
+        warm = hashlib.sha256(b"".join(part.cpu().double().numpy().tobytes() for part in saved.start)).hexdigest()[:32]
+    decided_by = {"model": saved.fingerprint(), "warm_state": warm}
+    return decided_by | model.settings.model_dump() | settings.model_dump()
 
 
 def output_shape(model: Model, settings: OutputSettings) -> vectors.Shape:

@@ -39,7 +39,8 @@ def write_vocabulary(model: Model, path: str | Path, overwrite: bool = False) ->
     static.refuse_output(path, overwrite)
     if model.vocabulary is None:
         raise ModelError("the model has no vocabulary; give one (vocabulary=…), or a corpus")
-    words = [word for word in model.vocabulary if word not in (BEGIN_SENTENCE, END_SENTENCE)]
+    # Published vocabularies may repeat a word; readers expect every word once.
+    words = [word for word in dict.fromkeys(model.vocabulary) if word not in (BEGIN_SENTENCE, END_SENTENCE)]
     kept = [word for word in words if static.writable(word)]
     width = model.config.projection
     static.write(path, len(kept), width, _token_rows(model, kept), overwrite)

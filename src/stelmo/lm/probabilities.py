@@ -8,8 +8,9 @@ N places to predict, T tokens, P projection, D = 2P, V words of the vocabulary.
   backward     predicted from all words after it  ·      (backward half, one position to the right)
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from stelmo.text import chars
 from stelmo.text.ids import UNKNOWN, Vocabulary
 
 Array = NDArray[Any]
+Work = TypeVar("Work", bound=Callable[..., Any])
 LOGITS_TOGETHER = 2**24  # 64 MB in float32: 21 places over the 793,471 words of the published models
 
 
@@ -83,7 +85,20 @@ class Candidates(NamedTuple):
     log_probs: Array  # (T, k)
 
 
-@torch.inference_mode()
+def _in_own_precision(work: Work) -> Work:
+    """The same function without gradients, and in the model's precision even under the caller's autocast, which would
+    round log-probabilities to two or three digits."""
+
+    @wraps(work)
+    def exact(model: LanguageModel, *arguments: Any, **options: Any) -> Any:
+        device = model.engine.bilm.encoder.table.device.type
+        with torch.inference_mode(), torch.autocast(device, enabled=False):
+            return work(model, *arguments, **options)
+
+    return cast(Work, exact)
+
+
+@_in_own_precision
 def log_probs(
     model: LanguageModel, softmax: Softmax, sentences: Sentences, state: StatePolicy | None = None
 ) -> list[LogProbs]:
@@ -99,7 +114,7 @@ def log_probs(
     return [results[position] for position in range(len(found))]
 
 
-@torch.inference_mode()
+@_in_own_precision
 def guesses(
     model: LanguageModel,
     softmax: Softmax,
@@ -135,7 +150,7 @@ def _ranked(probabilities_V: Tensor, words: Vocabulary, k: int) -> Iterator[tupl
         yield number, Guess(words.words[number], probability)
 
 
-@torch.inference_mode()
+@_in_own_precision
 def candidates(
     model: LanguageModel,
     softmax: Softmax,
@@ -157,7 +172,7 @@ def candidates(
     return [results[position] for position in range(len(found))]
 
 
-@torch.inference_mode()
+@_in_own_precision
 def predicting_at(
     model: LanguageModel, sentences: Sentences, positions: Sequence[int], state: StatePolicy | None = None
 ) -> Array:

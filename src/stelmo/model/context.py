@@ -14,7 +14,7 @@ from torch import Generator, Tensor, nn
 
 from stelmo.config import GatedCnnConfig, TransformerConfig, WordConvolution, dilation_of
 from stelmo.model.encoder import Norm
-from stelmo.ops import runs as along
+from stelmo.ops import runs as run_ops
 from stelmo.ops.runs import Runs
 
 Drop = Callable[[Tensor], Tensor]
@@ -22,7 +22,7 @@ RESIDUAL = 0.5**0.5  # of a gated block
 WORDS_TOGETHER = 512  # in a feed-forward network without gradient: its inner vectors need the most memory
 
 
-def keep(x: Tensor) -> Tensor:
+def no_dropout(x: Tensor) -> Tensor:
     """No dropout."""
     return x
 
@@ -78,11 +78,11 @@ class TransformerLayer(nn.Module):
         self.hidden_out = Linear(config.hidden, width)
 
     def forward(self, x_ND: Tensor, runs: Runs, drop: Drop) -> Tensor:
-        seen_ND = along.attention(self.attention_in(self.attention_norm(x_ND)), runs, self.heads)
+        seen_ND = run_ops.attention(self.attention_in(self.attention_norm(x_ND)), runs, self.heads)
         x_ND = x_ND + drop(self.attention_out(seen_ND))
         if torch.is_grad_enabled():
             return x_ND + drop(self._feed_forward(x_ND, drop))
-        return torch.cat([part + self._feed_forward(part, keep) for part in torch.split(x_ND, WORDS_TOGETHER)])
+        return torch.cat([part + self._feed_forward(part, no_dropout) for part in torch.split(x_ND, WORDS_TOGETHER)])
 
     def _feed_forward(self, x_ND: Tensor, drop: Drop) -> Tensor:
         inner_NF = torch.relu_(self.hidden_in(self.hidden_norm(x_ND)))
@@ -122,13 +122,13 @@ class Transformer(nn.Module):
     def stacks(self) -> tuple[TransformerStack, TransformerStack]:
         return self.forward_stack, self.backward_stack
 
-    def forward(self, direction: int, x_ND: Tensor, runs: Runs, drop: Drop = keep) -> list[Tensor]:
+    def forward(self, direction: int, x_ND: Tensor, runs: Runs, drop: Drop = no_dropout) -> list[Tensor]:
         """Token vectors in the order of the direction → the output (N, D) of every layer."""
-        places_N, positions, (rows, width) = runs.places_N, self.positions, self.positions.shape
-        missing = int(places_N.max()) + 1 - rows if len(places_N) else 0
+        position_N, positions, (rows, width) = runs.position_N, self.positions, self.positions.shape
+        missing = int(position_N.max()) + 1 - rows if len(position_N) else 0
         if missing > 0:  # beyond the stored table, the formula continues it
             positions = torch.cat([positions, position_rows(rows, missing, width).to(positions)])
-        outputs: list[Tensor] = self.stacks[direction](drop(x_ND + positions[places_N]), runs, drop)
+        outputs: list[Tensor] = self.stacks[direction](drop(x_ND + positions[position_N]), runs, drop)
         return outputs
 
 
@@ -158,7 +158,7 @@ class GatedConvolution(nn.Module):
         return norms_O
 
     def forward(self, u_ND: Tensor, runs: Runs) -> Tensor:
-        return along.gated_convolution(u_ND, runs, self.taps(), self.bias, self.dilation)
+        return run_ops.gated_convolution(u_ND, runs, self.taps(), self.bias, self.dilation)
 
     def taps(self) -> Tensor:
         """(w, inputs, O); the first reads the word itself."""
@@ -193,7 +193,7 @@ class GatedCnn(nn.Module):
     def stacks(self) -> tuple[nn.ModuleList, nn.ModuleList]:
         return self.forward_stack, self.backward_stack
 
-    def forward(self, direction: int, x_ND: Tensor, runs: Runs, drop: Drop = keep) -> list[Tensor]:
+    def forward(self, direction: int, x_ND: Tensor, runs: Runs, drop: Drop = no_dropout) -> list[Tensor]:
         """Token vectors in the order of the direction → the output (N, D) of every block."""
         outputs = []
         for block in self.stacks[direction]:

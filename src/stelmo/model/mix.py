@@ -19,9 +19,9 @@ EPSILON = {"bilm": 1e-12, "allennlp": 1e-13, "sentence": 1e-12}
 
 
 class ScalarMix(nn.Module):
-    """γ · Σ_l softmax(w)_l · h_l, with w and γ to learn (Peters et al. 2018, eq. 1), from 0 and `gamma`.
+    """γ · Σ_l softmax(w)_l · h_l, with learned w and γ (Peters et al. 2018, eq. 1), initially 0 and `gamma`.
 
-    `top_only` keeps γ alone, over the last layer. `layer_norm` True is the original's, "bilm".
+    `top_only` learns only γ, for the last layer. `layer_norm=True` means "bilm", the original's.
     """
 
     def __init__(

@@ -63,7 +63,8 @@ class PackedWeights(NamedTuple):
         return PackedWeights([block.of(directions) for block in self.blocks], projection_GHP, self.clips)
 
 
-# (block, first, last packed token, out): the input's half of the gates (G, n, 4h)
+# (block, first, end, out): writes the input's contribution x Wₓ + b to the gates of the packed tokens first … end − 1
+# into out (G, n, 4h)
 Fill = Callable[[int, int, int, Tensor], None]
 
 
@@ -92,45 +93,45 @@ def pack(
 
 
 def from_table(tables: Sequence[Tensor], index_GN: Tensor) -> Fill:
-    """The input's half of the gates from a table that has one row for each distinct word."""
+    """The input's contribution to the gates, from a table that has one row for each distinct word."""
     directions, words = tables[0].shape[:2]
     rows_GN = index_GN + words * torch.arange(directions)[:, None]
 
-    def fill(block: int, first: int, last: int, out: Tensor) -> None:
-        rows = rows_GN[:, first:last].reshape(-1)
+    def fill(block: int, first: int, end: int, out: Tensor) -> None:
+        rows = rows_GN[:, first:end].reshape(-1)
         torch.index_select(tables[block].flatten(0, 1), 0, rows, out=out.flatten(0, 1))
 
     return fill
 
 
 def from_outputs(x_GND: Tensor, weights: PackedWeights) -> Fill:
-    """The input's half of the gates from the layer below; where steps have few rows, several are computed at once."""
-    ahead: dict[int, tuple[int, Tensor]] = {}  # of each block: the first token computed, and the gates from it on
+    """The input's contribution to the gates, from the layer below; short steps are computed several at once."""
+    computed: dict[int, tuple[int, Tensor]] = {}  # of each block: the first token, and the gates from it on
 
-    def fill(block: int, first: int, last: int, out: Tensor) -> None:
-        if last - first >= TOKENS_TOGETHER:
-            _input_half(x_GND[:, first:last], weights.blocks[block], out)
+    def fill(block: int, first: int, end: int, out: Tensor) -> None:
+        if end - first >= TOKENS_TOGETHER:
+            _add_input(x_GND[:, first:end], weights.blocks[block], out)
             return
-        start, gates_Gn4h = ahead.get(block, (0, x_GND[:, :0]))
-        if last > start + gates_Gn4h.shape[1]:
+        start, gates_Gn4h = computed.get(block, (0, x_GND[:, :0]))
+        if end > start + gates_Gn4h.shape[1]:
             start, x_GnD = first, x_GND[:, first : first + TOKENS_TOGETHER]
-            gates_Gn4h = _input_half(x_GnD, weights.blocks[block], out.new_empty(*x_GnD.shape[:2], out.shape[2]))
-            ahead[block] = start, gates_Gn4h
-        out.copy_(gates_Gn4h[:, first - start : last - start])
+            gates_Gn4h = _add_input(x_GnD, weights.blocks[block], out.new_empty(*x_GnD.shape[:2], out.shape[2]))
+            computed[block] = start, gates_Gn4h
+        out.copy_(gates_Gn4h[:, first - start : end - start])
 
     return fill
 
 
 def gate_tables(x_UD: Tensor, weights: PackedWeights) -> list[Tensor]:
-    """The input's half of the gates for each distinct word, block by block: (G, U, 4h)."""
+    """The input's contribution to the gates for each distinct word, block by block: (G, U, 4h)."""
     sizes = [(len(block.bias_G4h), len(x_UD), block.bias_G4h.shape[1]) for block in weights.blocks]
     return [
-        _input_half(x_UD.expand(size[0], -1, -1), block, x_UD.new_empty(size))
+        _add_input(x_UD.expand(size[0], -1, -1), block, x_UD.new_empty(size))
         for block, size in zip(weights.blocks, sizes, strict=True)
     ]
 
 
-def _input_half(x_GnD: Tensor, block: Block, out_Gn4h: Tensor) -> Tensor:
+def _add_input(x_GnD: Tensor, block: Block, out_Gn4h: Tensor) -> Tensor:
     block.input.add_to(out_Gn4h.copy_(block.bias_G4h[:, None]), x_GnD)
     return out_Gn4h
 
@@ -140,19 +141,21 @@ def lstm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One layer over packed sentences → packed outputs (G, N, P) and the state of each row at its own end.
 
+        gatesₜ = (xₜ Wₓ + b) + hₜ₋₁ Wₕ      `fill` writes the bracket; `_cells` and `_projected` compute the rest
+
     `sizes` is the number of rows of each step; it never increases.
     """
     directions, rows, cells = c_GBH.shape
     together = weights.blocks[0].bias_G4h.shape[1] // 4
     c_blocks = [part.clone(memory_format=torch.contiguous_format) for part in torch.split(c_GBH, together, 2)]
-    gates_room, m_room = (c_GBH.new_empty(directions * rows * wide) for wide in (4 * together, cells))
+    gates_buffer, m_buffer = (c_GBH.new_empty(directions * rows * wide) for wide in (4 * together, cells))
     y_GNP = h_GBP.new_empty(directions, sum(sizes), h_GBP.shape[2])
     first = 0
     for rows in sizes:
-        m_GnH = m_room[: directions * rows * cells].view(directions, rows, cells)
+        m_GnH = m_buffer[: directions * rows * cells].view(directions, rows, cells)
         for number, (block, c_GBh) in enumerate(zip(weights.blocks, c_blocks, strict=True)):
             wide = c_GBh.shape[2]
-            gates_Gn4h = gates_room[: directions * rows * 4 * wide].view(directions, rows, 4 * wide)
+            gates_Gn4h = gates_buffer[: directions * rows * 4 * wide].view(directions, rows, 4 * wide)
             fill(number, first, first + rows, gates_Gn4h)
             block.state.add_to(gates_Gn4h, h_GBP[:, :rows])
             start = number * together
@@ -196,11 +199,11 @@ def char_cnn(
     chars_NC: Tensor, table: Tensor, kernels: Sequence[Tensor], biases: Sequence[Tensor], activation: str
 ) -> Tensor:
     """Character ids → (N, F), as `reference.char_cnn`."""
-    filters_wEF, widths_F = windows.side_by_side(kernels)
-    met_d, numbers_NC = windows.met(chars_NC, len(table))
-    given_wdF = table[met_d] @ filters_wEF
+    filters_wEF, widths_F = windows.concatenated(kernels)
+    ids_d, numbers_NC = windows.distinct_ids(chars_NC, len(table))
+    contributions_wdF = table[ids_d] @ filters_wEF
     x_NF = table.new_empty(len(chars_NC), len(widths_F))
-    for part in windows.parts(numbers_NC, widths_F, len(given_wdF)):
-        x_NF[part.rows_n] = part.strength(given_wdF).amax(1)
+    for part in windows.parts(numbers_NC, widths_F, len(contributions_wdF)):
+        x_NF[part.rows_n] = part.responses(contributions_wdF).amax(1)
     activate = {"relu": torch.relu_, "tanh": torch.tanh_}[activation]
     return activate(x_NF.add_(torch.cat(list(biases))))

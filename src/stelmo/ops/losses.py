@@ -52,7 +52,7 @@ def sampled_softmax(
     scale: float = 1.0,
 ) -> LossGradient:
     """As `reference.sampled_softmax`, with the gradient of scale · loss."""
-    words, each = len(bias_V), scale / len(h_NP)
+    words, weight = len(bias_V), scale / len(h_NP)  # weight of a token
     weight_NP, weight_KP = weight_VP[targets_N], weight_VP[negatives_K]
     bias_K = bias_V[negatives_K] - log_expected_count(negatives_K, words, tries).to(bias_V.dtype)
     target_N = torch.linalg.vecdot(h_NP, weight_NP) + bias_V[targets_N]
@@ -63,19 +63,19 @@ def sampled_softmax(
     dh_NP, dtarget_N, loss = torch.empty_like(h_NP), torch.empty_like(target_N), target_N.new_zeros(())
     dweight_KP, dbias_K = torch.zeros_like(weight_KP), torch.zeros_like(bias_K)
     for n in _chunks(len(h_NP), TOKENS_TOGETHER):
-        odds_nK = torch.addmm(bias_K, h_NP[n], weight_KP.t())
-        odds_nK[(hit_N[n] >= 0).nonzero()[:, 0], hit_N[n][hit_N[n] >= 0]] = -math.inf
-        top_n = torch.maximum(odds_nK.amax(1), target_N[n])
-        odds_nK.sub_(top_n[:, None]).exp_()
-        target_odds_n = torch.exp(target_N[n] - top_n)
-        total_n = odds_nK.sum(1) + target_odds_n
+        logits_nK = torch.addmm(bias_K, h_NP[n], weight_KP.t())
+        logits_nK[(hit_N[n] >= 0).nonzero()[:, 0], hit_N[n][hit_N[n] >= 0]] = -math.inf
+        top_n = torch.maximum(logits_nK.amax(1), target_N[n])
+        exp_nK = logits_nK.sub_(top_n[:, None]).exp_()
+        target_exp_n = torch.exp(target_N[n] - top_n)
+        total_n = exp_nK.sum(1) + target_exp_n
         loss += (total_n.log() + top_n - target_N[n]).sum()
         # Rows are divided by their totals after the product, where they have P numbers instead of K.
-        share_n = each / total_n
-        torch.mul(odds_nK @ weight_KP, share_n[:, None], out=dh_NP[n])
-        dweight_KP.addmm_(odds_nK.t(), h_NP[n] * share_n[:, None])
-        dbias_K.addmv_(odds_nK.t(), share_n)
-        dtarget_N[n] = target_odds_n * share_n - each
+        share_n = weight / total_n
+        torch.mul(exp_nK @ weight_KP, share_n[:, None], out=dh_NP[n])
+        dweight_KP.addmm_(exp_nK.t(), h_NP[n] * share_n[:, None])
+        dbias_K.addmv_(exp_nK.t(), share_n)
+        dtarget_N[n] = target_exp_n * share_n - weight
     dh_NP.addcmul_(dtarget_N[:, None], weight_NP)
     ids = torch.cat([negatives_K, targets_N])
     dweight = torch.cat([dweight_KP, dtarget_N[:, None] * h_NP])
@@ -87,15 +87,16 @@ def full_softmax(
     h_NP: Tensor, targets_N: Tensor, weight_VP: Tensor, bias_V: Tensor, scale: float = 1.0
 ) -> LossGradient:
     """As `reference.full_softmax`, with the gradient of scale · loss; every word has a row."""
-    each, loss = scale / len(h_NP), h_NP.new_zeros(())
+    weight, loss = scale / len(h_NP), h_NP.new_zeros(())  # weight of a token
     dh_NP, dweight_VP, dbias_V = torch.empty_like(h_NP), torch.zeros_like(weight_VP), torch.zeros_like(bias_V)
     for n in _chunks(len(h_NP), max(1, _LOGITS_TOGETHER // len(bias_V))):
-        share_nV = torch.addmm(bias_V, h_NP[n], weight_VP.t()).log_softmax(1)
-        loss -= share_nV.gather(1, targets_N[n, None]).sum()
-        share_nV.exp_().mul_(each).scatter_add_(1, targets_N[n, None], share_nV.new_full((len(share_nV), 1), -each))
-        torch.mm(share_nV, weight_VP, out=dh_NP[n])
-        dweight_VP.addmm_(share_nV.t(), h_NP[n])
-        dbias_V += share_nV.sum(0)
+        logp_nV = torch.addmm(bias_V, h_NP[n], weight_VP.t()).log_softmax(1)
+        loss -= logp_nV.gather(1, targets_N[n, None]).sum()
+        dlogits_nV = logp_nV.exp_().mul_(weight)  # d loss / d logit = softmax(logit), less 1 for the target
+        dlogits_nV.scatter_add_(1, targets_N[n, None], dlogits_nV.new_full((len(dlogits_nV), 1), -weight))
+        torch.mm(dlogits_nV, weight_VP, out=dh_NP[n])
+        dweight_VP.addmm_(dlogits_nV.t(), h_NP[n])
+        dbias_V += dlogits_nV.sum(0)
     ids_V = torch.arange(len(bias_V), device=bias_V.device)
     return LossGradient(loss / len(h_NP), dh_NP, (ids_V, dweight_VP, dbias_V))
 

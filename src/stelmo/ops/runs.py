@@ -28,20 +28,20 @@ class Runs:
     """Where runs begin and end among the N words, and the place of each word in its sentence."""
 
     def __init__(
-        self, lengths: Sequence[int], places_N: Tensor | None = None, device: torch.device | None = None
+        self, lengths: Sequence[int], position_N: Tensor | None = None, device: torch.device | None = None
     ) -> None:
         self.lengths = list(lengths)
         self.lengths_S = torch.tensor(self.lengths, dtype=torch.long, device=device)
         self.first_S = self.lengths_S.cumsum(0) - self.lengths_S
-        numbers_N = torch.arange(sum(self.lengths), device=device)
-        self.numbers_N = numbers_N
-        self.read_N = numbers_N - self.first_S.repeat_interleave(self.lengths_S)  # words of the run before each
-        self.places_N = self.read_N if places_N is None else places_N
+        index_N = torch.arange(sum(self.lengths), device=device)
+        self.index_N = index_N
+        self.offset_N = index_N - self.first_S.repeat_interleave(self.lengths_S)  # words of the run before each
+        self.position_N = self.offset_N if position_N is None else position_N
 
-    def placed(self, places_N: Tensor) -> "Runs":
+    def at_positions(self, position_N: Tensor) -> "Runs":
         """The same runs of words that have other places in their sentences."""
         other = copy.copy(self)
-        other.places_N = places_N
+        other.position_N = position_N
         return other
 
     def reversed(self) -> tuple[Tensor, "Runs"]:
@@ -50,20 +50,20 @@ class Runs:
         The order is its own inverse.
         """
         last_N = (self.lengths_S - 1).repeat_interleave(self.lengths_S)
-        order_N = self.numbers_N + last_N - 2 * self.read_N
-        return order_N, self.placed(self.places_N[order_N])
+        order_N = self.index_N + last_N - 2 * self.offset_N
+        return order_N, self.at_positions(self.position_N[order_N])
 
     def earlier(self, x_ND: Tensor, words: int) -> Tensor:
         """The vector `words` words before each one; zero before the start of its run."""
         if words == 0:
             return x_ND
         padded = F.pad(x_ND, (0, 0, 1, 0))
-        return padded.index_select(0, torch.where(self.read_N >= words, self.numbers_N + 1 - words, 0))
+        return padded.index_select(0, torch.where(self.offset_N >= words, self.index_N + 1 - words, 0))
 
     @cached_property
     def groups(self) -> list[Group]:
         """All runs, in groups with little padding."""
-        device = self.numbers_N.device
+        device = self.index_N.device
         order = sorted(range(len(self.lengths)), key=lambda run: -self.lengths[run])
         found, start = [], 0
         while start < len(order):
@@ -73,7 +73,7 @@ class Runs:
             while end < len(order) and self.lengths[order[end]] > least:
                 end += 1
             chosen, t_T = torch.tensor(order[start:end], device=device), torch.arange(longest, device=device)
-            words_ST = (self.first_S[chosen, None] + t_T).clamp_(max=len(self.numbers_N) - 1)
+            words_ST = (self.first_S[chosen, None] + t_T).clamp_(max=len(self.index_N) - 1)
             inside_ST = t_T < self.lengths_S[chosen, None]
             found.append(Group(words_ST, inside_ST.flatten().nonzero()[:, 0], words_ST[inside_ST]))
             start = end

@@ -158,7 +158,11 @@ class _Backward:
         self._dm_BH, self._a_BH, self._b_BH = (torch.empty_like(self._dc_BH) for _ in range(3))
 
     def step(self, t: int, dh_BP: Tensor) -> None:
-        """`dh_BP` becomes zero where h was clipped; the activated gates of the step become their gradients."""
+        """`dh_BP` becomes zero where h was clipped; the activated gates of the step become their gradients.
+
+        dm = dh Wₚᵀ;  do = dm tanh(c) σ′(o);  dc += dm o tanh′(c), then 0 where c was clipped;  di = dc j σ′(i);
+        dj = dc i tanh′(j);  df = dc cₜ₋₁ σ′(f);  dc f is carried to the step before
+        """
         dm_BH, dc_BH, a_BH, b_BH, tape = self._dm_BH, self._dc_BH, self._a_BH, self._b_BH, self._tape
         if self._projection_HP is None:
             dm_BH.copy_(dh_BP)
@@ -190,43 +194,43 @@ def char_cnn(
     chars_UC: Tensor, table: Tensor, kernels: Sequence[Tensor], biases: Sequence[Tensor], activation: str
 ) -> Tensor:
     """Character ids → (U, F), as `reference.char_cnn`."""
-    filters_wEF, widths_F = windows.side_by_side(kernels)
-    met_d, numbers_UC = windows.met(chars_UC, len(table))
-    strongest: Callable[..., Tensor] = _Strongest.apply
+    filters_wEF, widths_F = windows.concatenated(kernels)
+    ids_d, numbers_UC = windows.distinct_ids(chars_UC, len(table))
+    max_over_windows: Callable[..., Tensor] = _MaxOverWindows.apply
     with torch.autocast(table.device.type, enabled=False):
-        x_UF = strongest(numbers_UC, widths_F, table[met_d] @ filters_wEF)
+        x_UF = max_over_windows(numbers_UC, widths_F, table[ids_d] @ filters_wEF)
     activate = {"relu": torch.relu, "tanh": torch.tanh}[activation]
     return activate(x_UF + torch.cat(list(biases)))
 
 
-class _Strongest(torch.autograd.Function):
+class _MaxOverWindows(torch.autograd.Function):
     """The maximum over the windows of each word for each filter; only the winning window has a gradient.
 
     Where equal windows tie, it does not matter which of them gets the gradient.
     """
 
     @staticmethod
-    def forward(ctx: Any, numbers_UC: Tensor, widths_F: Tensor, given_wdF: Tensor) -> Tensor:
-        x_UF = given_wdF.new_empty(len(numbers_UC), len(widths_F))
+    def forward(ctx: Any, numbers_UC: Tensor, widths_F: Tensor, contributions_wdF: Tensor) -> Tensor:
+        x_UF = contributions_wdF.new_empty(len(numbers_UC), len(widths_F))
         winner_UF = torch.empty_like(x_UF)
-        for part in windows.parts(numbers_UC, widths_F, len(given_wdF)):
-            strength_npF = part.strength(given_wdF)
-            strongest_nF = strength_npF.amax(1)
-            x_UF[part.rows_n] = strongest_nF
+        for part in windows.parts(numbers_UC, widths_F, len(contributions_wdF)):
+            responses_npF = part.responses(contributions_wdF)
+            highest_nF = responses_npF.amax(1)
+            x_UF[part.rows_n] = highest_nF
             # These operations take a tenth of the time of an argmax.
-            winner_UF[part.rows_n] = strength_npF.eq_(strongest_nF[:, None]).mul_(part.places_p1(x_UF)).amax(1)
+            winner_UF[part.rows_n] = responses_npF.eq_(highest_nF[:, None]).mul_(part.places_p1(x_UF)).amax(1)
         ctx.save_for_backward(numbers_UC, widths_F, winner_UF)
-        ctx.shape = given_wdF.shape
+        ctx.shape = contributions_wdF.shape
         return x_UF
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dx_UF: Tensor) -> tuple[Tensor | None, ...]:
         numbers_UC, widths_F, winner_UF = ctx.saved_tensors
-        dgiven_wdF = dx_UF.new_zeros(ctx.shape)
-        for part in windows.parts(numbers_UC, widths_F, len(dgiven_wdF)):
+        dcontributions_wdF = dx_UF.new_zeros(ctx.shape)
+        for part in windows.parts(numbers_UC, widths_F, len(dcontributions_wdF)):
             winner_n1F = winner_UF[part.rows_n][:, None]
-            dstrength_npF = winner_n1F.new_empty(len(winner_n1F), part.places, winner_n1F.shape[2])
-            torch.eq(winner_n1F, part.places_p1(dx_UF), out=dstrength_npF).mul_(dx_UF[part.rows_n][:, None])
-            part.give(dgiven_wdF, dstrength_npF)
-        return None, None, dgiven_wdF
+            dresponses_npF = winner_n1F.new_empty(len(winner_n1F), part.places, winner_n1F.shape[2])
+            torch.eq(winner_n1F, part.places_p1(dx_UF), out=dresponses_npF).mul_(dx_UF[part.rows_n][:, None])
+            part.add_gradient(dcontributions_wdF, dresponses_npF)
+        return None, None, dcontributions_wdF

@@ -1,8 +1,8 @@
 """Words → the response of all filters to every window of their characters. Knows no modules.
 
-A response (`strength`) is the sum of the contributions of a window's characters, each at its place in the window. A
-batch has few distinct characters, so their contributions (`given`) fit in a small table, and a response is a sum of
-its rows. All filters lie side by side, each padded with zeros to the widest.
+A response is the sum of the contributions of a window's characters, each at its place in the window. A batch has few
+distinct characters, so their contributions fit in a small table, and a response is a sum of its rows. All filters lie
+side by side, each padded with zeros to the widest.
 
 U words, n words together, C characters of a word, d distinct characters, E character width, p places of a window in a
 word, w places in the widest filter, F filters.
@@ -19,7 +19,7 @@ from torch.nn import functional
 WORDS_TOGETHER = 32  # their windows stay in the processor's cache between the sum and the maximum
 
 
-def side_by_side(kernels: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+def concatenated(kernels: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Kernels (width, E, count) → one (w, E, F), and the width of each filter."""
     widest, device = max(map(len, kernels)), kernels[0].device
     padded = [functional.pad(kernel, (0, 0, 0, 0, 0, widest - len(kernel))) for kernel in kernels]
@@ -27,7 +27,7 @@ def side_by_side(kernels: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     return torch.cat(padded, 2), widths_F
 
 
-def met(chars_UC: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+def distinct_ids(chars_UC: Tensor, rows: int) -> tuple[Tensor, Tensor]:
     """The ids that occur, and the number of each character among them."""
     occurs = torch.zeros(rows, dtype=torch.bool, device=chars_UC.device)
     occurs[chars_UC.flatten()] = True
@@ -42,25 +42,25 @@ class Part(NamedTuple):
     places: int
     forbidden_pF: Tensor | None  # where a filter would reach past the end of the word
 
-    def strength(self, given_wdF: Tensor) -> Tensor:
+    def responses(self, contributions_wdF: Tensor) -> Tensor:
         """(n, p, F) of each window."""
-        widest, characters, _ = given_wdF.shape
+        widest, characters, _ = contributions_wdF.shape
         # Beyond a word the characters are arbitrary: filters that reach there are excluded, the others get zero.
         beyond = self.places + widest - 1 - self.numbers_nc.shape[1]
         windows_npw = functional.pad(self.numbers_nc, (0, beyond)).unfold(1, widest, 1)
         rows_npw = windows_npw + characters * torch.arange(widest, device=windows_npw.device)
-        strength = functional.embedding_bag(rows_npw.flatten(0, 1), given_wdF.flatten(0, 1), mode="sum")
-        strength_npF = strength.view(*rows_npw.shape[:2], -1)
+        responses = functional.embedding_bag(rows_npw.flatten(0, 1), contributions_wdF.flatten(0, 1), mode="sum")
+        responses_npF = responses.view(*rows_npw.shape[:2], -1)
         if self.forbidden_pF is not None:
-            strength_npF.masked_fill_(self.forbidden_pF, -math.inf)
-        return strength_npF
+            responses_npF.masked_fill_(self.forbidden_pF, -math.inf)
+        return responses_npF
 
-    def give(self, dgiven_wdF: Tensor, dstrength_npF: Tensor) -> None:
+    def add_gradient(self, dcontributions_wdF: Tensor, dresponses_npF: Tensor) -> None:
         """Add the gradient of the windows to that of their characters."""
-        for offset, dgiven_dF in enumerate(dgiven_wdF):
+        for offset, dcontributions_dF in enumerate(dcontributions_wdF):
             inside = min(self.places, self.numbers_nc.shape[1] - offset)
             characters = self.numbers_nc[:, offset : offset + inside].flatten()
-            dgiven_dF.index_add_(0, characters, dstrength_npF[:, :inside].flatten(0, 1))
+            dcontributions_dF.index_add_(0, characters, dresponses_npF[:, :inside].flatten(0, 1))
 
     def places_p1(self, like: Tensor) -> Tensor:
         return torch.arange(self.places, dtype=like.dtype, device=like.device)[:, None]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stelmo.errors import ConfigError, DataError
+from stelmo.store import runs
 from stelmo.store.folder import ENGLISH
 from stelmo.tasks import reading
 from stelmo.tasks.inputs import NONE, RANDOM
@@ -57,7 +58,7 @@ class Setup(NamedTuple):
 class Cell(NamedTuple):
     name: str  # of its folder below the report's `runs`
     command: tuple[str, ...]  # the arguments of `stelmo`
-    proof: str  # the file below `runs` that exists when it is finished
+    result_file: str  # the file below `runs` that exists when it is finished
     chain: str
     printed: bool = False  # its standard output is its result, and is written to that file
     seeds: int | None = None  # this and the following: of a task
@@ -67,11 +68,13 @@ class Cell(NamedTuple):
 
 
 def cells(setup: Setup) -> list[Cell]:
-    """Every command that the chosen parts need, once."""
+    """Every command that the chosen parts need, once: with the seeds of the part that needs most of them."""
     found: dict[str, Cell] = {}
     for part in setup.parts:
         for cell in _of_part(setup, part):
-            found.setdefault(cell.name, cell)
+            other = found.setdefault(cell.name, cell)
+            if (cell.seeds or 0) > (other.seeds or 0):
+                found[cell.name] = cell
     if not found:
         raise ConfigError(
             f"--tasks {','.join(setup.tasks)}: --parts {','.join(setup.parts)} has nothing to run for them; --ablate "
@@ -82,7 +85,7 @@ def cells(setup: Setup) -> list[Cell]:
 
 def check_files(setup: Setup) -> None:
     """Refuse files that do not exist before anything runs; a report on finished cells does not need them."""
-    if setup.vectors not in (None, RANDOM, NONE, TRAINED) and not Path(str(setup.vectors)).exists():
+    if setup.vectors is not None and is_file(setup.vectors) and not Path(setup.vectors).exists():
         raise DataError(f"--vectors {setup.vectors}: no such file or folder; expected static word vectors")
     if setup.transformer is not None and not (Path(setup.transformer) / "config.json").is_file():
         raise DataError(f"--transformer {setup.transformer}: no config.json; expected the folder of a Transformer")
@@ -91,8 +94,10 @@ def check_files(setup: Setup) -> None:
 def _of_part(setup: Setup, part: str) -> Iterator[Cell]:
     if part not in PARTS:
         raise ConfigError(f"--parts: {part!r} is not one of {', '.join(PARTS)}")
-    if part in ("table1", "figure2"):
+    if part == "table1":
         yield from (cell for task in setup.tasks for cell in (baseline(setup, task), with_elmo(setup, task)))
+    if part == "figure2":
+        yield from (with_elmo(setup, task) for task in setup.tasks)
     if part == "table2":
         yield from (
             cell for task in setup.among(setup.ablated) for cell in (baseline(setup, task), *table_2(setup, task))
@@ -109,7 +114,8 @@ def _of_part(setup: Setup, part: str) -> Iterator[Cell]:
         yield probe(setup, part)
     if part == "table7":
         for task in setup.among(TUNED):
-            yield from (*tuning(setup, task), with_elmo(setup, task), with_tuned_elmo(setup, task))
+            yield from (baseline(setup, task), with_elmo(setup, task))
+            yield from (*tuning(setup, task), with_tuned_elmo(setup, task))
     if part == "table4":
         yield neighbours(setup)
     if part == "encoders":
@@ -136,7 +142,7 @@ def with_tuned_elmo(setup: Setup, task: str) -> Cell:
 
 
 def controls(setup: Setup, task: str) -> dict[str, Cell]:
-    """What → the cell: without ELMo, ELMo as in Table 1, and what a user could choose instead."""
+    """Description → cell: without ELMo, ELMo as in Table 1, and what a user could choose instead."""
     usual, most = _default_elmo(setup, task), setup.ablation_seeds
     found = {
         "static vectors alone": baseline(setup, task),
@@ -199,6 +205,11 @@ def _task(
     variant: _Variant | None = None,
 ) -> Cell:
     """One run of a task, with at most `most` seeds."""
+    if vectors_of(setup) == NONE and options["--elmo"] in ("none", "output"):
+        raise ConfigError(
+            f"--vectors {NONE}: the networks of {task} with --elmo {options['--elmo']} would have no input; "
+            f"give a file, {TRAINED} or {RANDOM}"
+        )
     chosen = {**options, **({} if fraction == 1.0 else {"--fraction": f"{fraction:g}"})}
     named_by = [f"{key.lstrip('-')}-{value}" for key, value in chosen.items()]
     name = "-".join([task, *named_by, *([variant.name] if variant else [])])
@@ -228,7 +239,7 @@ def _task(
 
 
 def _for_share(recipe: Mapping[str, Any], fraction: float) -> dict[str, int]:
-    """The fewer examples, the sooner a network has learned them: it is evaluated after fewer steps.
+    """With fewer examples a network converges sooner, so it is evaluated after fewer steps.
 
     A learning rate that falls over the steps of the run should also have fallen sooner. Both are proportional to the
     root of the share, so that examples of a smaller share are still seen more often.
@@ -254,16 +265,12 @@ def probe(setup: Setup, part: str) -> Cell:
         if not treebanks:
             raise DataError(f"{data}: no file *train* below it; exclude the part with --parts")
         data = treebanks[0]
-    vectors = vectors_of(setup)
-    static = () if vectors == RANDOM else ("--vectors", vectors)
-    command = ("probe", name, "--data", str(data), "--json", *static, *_model(setup))
+    command = ("probe", name, "--data", str(data), "--json", *_static(setup), *_model(setup))
     return Cell(f"probe-{name}", command, f"probe-{name}.json", f"probe-{name}", printed=True)
 
 
 def neighbours(setup: Setup) -> Cell:
-    vectors = vectors_of(setup)
-    static = () if vectors == RANDOM else ("--vectors", vectors)
-    command = ("neighbours", "play", "--in", PLAY, "--json", *static, *_model(setup))
+    command = ("neighbours", "play", "--in", PLAY, "--json", *_static(setup), *_model(setup))
     return Cell("neighbours", command, "neighbours.json", "neighbours", printed=True)
 
 
@@ -272,13 +279,20 @@ def tuning(setup: Setup, task: str) -> tuple[Cell, Cell]:
     model = setup.model or str(ENGLISH)
     corpus, run = (run_of(setup, f"{kind}-{task}") for kind in ("corpus", "tuned"))
     text = setup.to / "texts" / f"{task}.txt"
-    words = ("--vocabulary", str(Path(model) / "vocab.txt"))
+    words = ("--vocabulary", str(_folder_of_model(Path(model)) / "vocab.txt"))
     prepare = ("prepare", str(text), "--to", str(corpus), "--from", "tokens", "--heldout", "0.05", *words)
     tune = ("tune", model, "--data", str(corpus), "--to", str(run))
     return (
         Cell(f"corpus-{task}", prepare, f"corpus-{task}/manifest.json", f"tuning-{task}"),
         Cell(f"tuned-{task}", tune, f"tuned-{task}.txt", f"tuning-{task}", printed=True),
     )
+
+
+def _folder_of_model(path: Path) -> Path:
+    """Where a model's files are: it may be given as the run that trained it, or as its weights."""
+    if runs.recognises(path):
+        return runs.model_of(path)
+    return path.parent if path.is_file() else path
 
 
 # The encoders
@@ -290,9 +304,14 @@ def training(setup: Setup, preset: str) -> Cell:
     settings = (
         word for setting in (f"processor_time={setup.processor_time}", *setup.settings) for word in ("--set", setting)
     )
-    start = () if setup.vectors in (None, RANDOM) else ("--vectors", str(setup.vectors))
+    start = ("--vectors", str(setup.vectors)) if starts_from_vectors(setup) else ()
     command = ("pretrain", preset, "--data", str(corpus_of(setup)), "--to", str(run_of(setup, name)), *settings, *start)
     return Cell(name, command, f"{name}.txt", name, printed=True)
+
+
+def starts_from_vectors(setup: Setup) -> bool:
+    """Whether the encoders do, instead of from random weights."""
+    return setup.vectors not in (None, RANDOM, NONE)
 
 
 def corpus_of(setup: Setup) -> Path:
@@ -303,16 +322,14 @@ def corpus_of(setup: Setup) -> Path:
 
 def probing(setup: Setup, preset: str) -> Cell:
     name = f"encoder-{preset}-probes"
-    vectors = vectors_of(setup)
-    static = () if vectors == RANDOM else ("--vectors", vectors)
     kept = ("--cache", str(setup.to / "probes"))
     model = _trained(setup, training(setup, preset))
-    command = ("probe", "pos,wsd,coarse", "--data", str(setup.data), "--model", model, *static, *kept)
+    command = ("probe", "pos,wsd,coarse", "--data", str(setup.data), "--model", model, *_static(setup), *kept)
     return Cell(name, (*command, "--json"), f"{name}.json", f"encoder-{preset}", printed=True)
 
 
 def embedding_speed(setup: Setup) -> Cell:
-    """All encoders in one command, in turns; another choice of encoders is another measurement."""
+    """All encoders in one command, interleaved; another choice of encoders is another measurement."""
     models = (_trained(setup, training(setup, preset)) for preset in setup.encoders)
     command = ("bench", *models, "--clock", "processor", "--json")
     name = "-".join(("speed", *setup.encoders))
@@ -334,6 +351,16 @@ def vectors_of(setup: Setup) -> str:
         return setup.vectors
     found = sorted(path.parent for path in setup.data.glob("vectors/*/words.txt"))
     return str(found[0]) if found else RANDOM
+
+
+def is_file(vectors: str) -> bool:
+    """Whether static vectors are a file or folder, which commands other than `task` can read as well."""
+    return vectors not in (RANDOM, NONE, TRAINED)
+
+
+def _static(setup: Setup) -> tuple[str, ...]:
+    vectors = vectors_of(setup)
+    return ("--vectors", vectors) if is_file(vectors) else ()
 
 
 def folder_of(data: Path, task: str) -> Path:

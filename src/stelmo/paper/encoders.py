@@ -64,7 +64,7 @@ def training_of(setup: Setup, preset: str) -> Training | None:
 
 def report(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Encoders: LSTM, Transformer, gated CNN")
-    start = "from static vectors" if setup.vectors else "from random weights"
+    start = "from static vectors" if cells.starts_from_vectors(setup) else "from random weights"
     yield Text(
         f"Each encoder was trained on the same corpus ({cells.corpus_of(setup).name}) for {setup.processor_time} of "
         f"processor time on one thread, validations included: the same shuffled text, vocabulary and seed, {start}"

@@ -97,7 +97,7 @@ def certainty(found: Gain | None) -> tuple[str, str]:
     if found is None:
         return "–", "–"
     p = "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"
-    return f"{found.low:+.1f} to {found.high:+.1f}", f"**{p}**" if found.is_sure else p
+    return f"{found.low:+.1f} to {found.high:+.1f}", f"**{p}**" if found.is_significant else p
 
 
 # Tables
@@ -118,8 +118,8 @@ def table_1(setup: Setup) -> Iterator[Block]:
     gains: dict[str, Gain] = {}
     for task in setup.tasks:
         pair = cells.baseline(setup, task), cells.with_elmo(setup, task)
-        if (certain := _gain(setup, task, *pair)) is not None:
-            gains[task] = certain
+        if (measured := _gain(setup, task, *pair)) is not None:
+            gains[task] = measured
         before, after = (found(setup, cell) for cell in pair)
         metric = train = seeds = "–"
         if (either := after or before) is not None:
@@ -131,21 +131,21 @@ def table_1(setup: Setup) -> Iterator[Block]:
         ours, place = (_headline(setup, cell) for cell in pair), named(task).elmo(setup.size)["placement"]
         on_dev = " → ".join(_dev(setup, cell).text for cell in pair)
         details = (on_dev, published, place, metric, data, train, seeds)
-        rows.append((TITLES[task], *ours, *_over(setup, *pair, certain), *details))
+        rows.append((TITLES[task], *ours, *_over(setup, *pair, measured), *details))
     yield Table((*scores, "published", "ELMo at", "metric", "data", "train", "seeds"), tuple(rows))
     if gains:
-        yield Text(_in_short(setup, gains))
+        yield Text(_summary(setup, gains))
         yield Picture(
             pictures.gains(setup, gains), "The gain of each task with its 95 % interval, and the published gain"
         )
 
 
-def _in_short(setup: Setup, gains: Mapping[str, Gain]) -> str:
-    """How many gains of Table 1 are sure, and how many are as large as the paper's; which ones."""
+def _summary(setup: Setup, gains: Mapping[str, Gain]) -> str:
+    """How many gains of Table 1 are significant, and how many are as large as the paper's; which ones."""
     pairs = {task: (cells.baseline(setup, task), cells.with_elmo(setup, task)) for task in gains}
     scores = {task: [_mean(setup, cell) for cell in pair] for task, pair in pairs.items()}
     counted = {
-        "Significant gains (p < 0.05)": [task for task, certain in gains.items() if certain.is_sure],
+        "Significant gains (p < 0.05)": [task for task, gain in gains.items() if gain.is_significant and gain.mean > 0],
         "Share of errors removed at least as large as the paper's": [
             task for task, pair in scores.items() if error_removed(*pair) >= error_removed(*TABLE_1[task])
         ],
@@ -268,7 +268,7 @@ def figure_1(setup: Setup) -> Iterator[Block]:
     yield Heading(2, "Figure 1: sample efficiency")
     yield Text(
         "Score by share of the training examples, with and without ELMo; then by epoch, on all examples. Baseline "
-        "needs: the share with which the baseline has the score of + ELMo, between its points on a logarithmic axis."
+        "needs: the share at which the baseline reaches the score of + ELMo, interpolated on a logarithmic axis."
     )
     for task in setup.among(setup.curves):
         shares = {
@@ -328,12 +328,12 @@ def _gain(setup: Setup, task: str, before: Cell, after: Cell) -> Gain | None:
     return experiment.gain(named(task), *(cells.run_of(setup, cell.name) for cell in (before, after)))
 
 
-def _over(setup: Setup, before: Cell, after: Cell, certain: Gain | None) -> tuple[str, ...]:
+def _over(setup: Setup, before: Cell, after: Cell, measured: Gain | None) -> tuple[str, ...]:
     """The gain of one cell over another: the columns `GAIN`."""
     if before == after or not (is_finished(before, setup.to) and is_finished(after, setup.to)):
         return ("–",) * len(GAIN)
     absolute, relative = gain(_mean(setup, before), _mean(setup, after))
-    return absolute, *certainty(certain), relative
+    return absolute, *certainty(measured), relative
 
 
 def figure_2(setup: Setup) -> Iterator[Block]:

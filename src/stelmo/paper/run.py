@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from stelmo.corpus import folder as corpora
 from stelmo.errors import DataError
 from stelmo.paper.cells import Cell, Setup, folder_of, vectors_of
-from stelmo.progress import stop_asked
+from stelmo.progress import stop_requested
 from stelmo.store import atomic, runs
 from stelmo.tasks import reading
 from stelmo.tasks.experiment import is_trained, read_results, sentences, training_time
@@ -84,7 +84,7 @@ def run(cells: Sequence[Cell], to: Path, jobs: int, report: Callable[[Outcome], 
         return outcomes
 
     found: list[Outcome] = []
-    with stop_asked() as stop, ThreadPoolExecutor(jobs) as pool:
+    with stop_requested() as stop, ThreadPoolExecutor(jobs) as pool:
         for stage in stages:
             futures = [pool.submit(run_chain, chain) for chain in stage]
             # A signal that another thread receives is handled when this one runs again, so it must not wait forever.
@@ -95,7 +95,7 @@ def run(cells: Sequence[Cell], to: Path, jobs: int, report: Callable[[Outcome], 
 
 
 def is_finished(cell: Cell, to: Path) -> bool:
-    return (to / "runs" / cell.proof).is_file()
+    return (to / "runs" / cell.result_file).is_file()
 
 
 def is_waiting(cell: Cell, to: Path) -> bool:
@@ -163,7 +163,7 @@ def printed(cell: Cell, to: Path) -> Any:
     """The JSON that a command printed: one value, or one per line; None if it was not run."""
     if not is_finished(cell, to):
         return None
-    path = to / "runs" / cell.proof
+    path = to / "runs" / cell.result_file
     text = path.read_text(encoding="utf-8")
     try:
         return json.loads(text)
@@ -204,7 +204,7 @@ def _run(cell: Cell, to: Path, stop: Callable[[], bool]) -> Outcome:
         lines = log_of(cell, to).read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return Outcome(cell, seconds, lines[-1] if lines else f"exit code {process.returncode}")
     if cell.printed:
-        with atomic.new_file(to / "runs" / cell.proof, overwrite=True) as draft:
+        with atomic.new_file(to / "runs" / cell.result_file, overwrite=True) as draft:
             draft.write_text(said, encoding="utf-8")
     return Outcome(cell, seconds)
 

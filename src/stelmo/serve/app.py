@@ -110,7 +110,7 @@ def _guard(
         made.add_middleware(gate.Host, hosts)
     made.add_middleware(gate.Headers)
     made.add_middleware(gate.Head)
-    made.add_middleware(gate.Observed, context.metrics, _route, access_log)
+    made.add_middleware(gate.AccessLog, context.metrics, _route, access_log)
 
 
 def _matching(path: str) -> list[APIRoute]:

@@ -1,6 +1,6 @@
 """The middleware between the network and the routes: log, counts, headers, host, token, limits. Knows no route's body.
 
-Each is an ASGI application around another. Outermost first: `Observed`, `Head`, `Headers`, `Host`, (CORS), `Token`,
+Each is an ASGI application around another. Outermost first: `AccessLog`, `Head`, `Headers`, `Host`, (CORS), `Token`,
 `Limits`. `Metrics` turns counts of requests and batches into Prometheus text.
 """
 
@@ -89,7 +89,7 @@ class Metrics:
         return generate_latest(self._registry).decode()
 
 
-class Observed:
+class AccessLog:
     """Counts every request by route, status and duration, and writes one line to the access log."""
 
     def __init__(

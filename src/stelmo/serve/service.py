@@ -28,7 +28,7 @@ from stelmo.settings import ServeSettings
 from stelmo.store.runs import Mixes, read_mixes
 
 Started = Callable[[str], None]  # called with the address once the server accepts connections
-GRACE = 1.0  # seconds after the deadline of a body, in which the client is told so
+GRACE = 1.0  # extra seconds after a body's deadline, in which the 408 answer is sent
 STALLED_SECONDS = 30.0  # a client that reads nothing of its answer for so long is disconnected
 
 
@@ -132,7 +132,7 @@ class _Server(uvicorn.Server):
 
 def run(app: ASGIApp, host: str, port: int, started: Started, settings: ServeSettings | None = None) -> None:
     """Until Ctrl-C or SIGTERM; then accepted requests are finished."""
-    with listen(host, port) as listening, _ending_well():
+    with listen(host, port) as listening, _exiting_with_0():
         server(app, listening, started, settings).run([listening])
 
 
@@ -163,7 +163,7 @@ def log_to_stderr() -> None:
 
 
 @contextmanager
-def _ending_well() -> Iterator[None]:
+def _exiting_with_0() -> Iterator[None]:
     """uvicorn stops at a signal and then raises it again; ignore the second one, so that the exit code is 0."""
     if threading.current_thread() is not threading.main_thread():
         yield

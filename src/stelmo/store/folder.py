@@ -9,6 +9,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -23,7 +24,7 @@ from stelmo.errors import ModelError
 from stelmo.model.bilm import Softmax, State
 from stelmo.store import atomic
 from stelmo.store.saved import Mix, SavedModel, check, describe_encoder, describe_input, filled_bilm, filled_softmax
-from stelmo.text.ids import Alphabet, read_vocabulary, write_vocabulary
+from stelmo.text.ids import MAXTERMID, Alphabet, read_vocabulary, write_vocabulary
 
 FORMAT = "stelmo folder"
 VERSION = 1
@@ -72,7 +73,17 @@ def read(folder: Path) -> SavedModel:
         start=_start(tensors, manifest.model, path),
         mixes=tuple(_mixes(tensors, manifest.model, path)),
         alphabet=None if manifest.alphabet is None else _read_alphabet(folder / "alphabet.json", manifest.alphabet),
+        license=_license(folder / "README.md"),
     )
+
+
+def _license(card: Path) -> str:
+    """What the front matter of a model card says; empty if it says nothing."""
+    with suppress(OSError, UnicodeDecodeError):
+        front = re.match(r"---\n(.*?)\n---\n", card.read_text(encoding="utf-8"), re.DOTALL)
+        found = front and re.search(r"^license: *([\w.-]+)$", front[1], re.MULTILINE)
+        return found[1] if found else ""
+    return ""
 
 
 def write(saved: SavedModel, folder: Path) -> None:
@@ -85,7 +96,7 @@ def write(saved: SavedModel, folder: Path) -> None:
     write_safetensors(tensors, folder / "model.safetensors")
     if saved.vocabulary is not None:
         for word in saved.vocabulary:  # other formats allow words that a line of vocab.txt cannot hold
-            if "\n" in word or word.endswith("\r") or word == "!!!MAXTERMID":
+            if "\n" in word or word.endswith("\r") or word == MAXTERMID:
                 raise ModelError(f"{saved.vocabulary.name}: the word {word!r} cannot be written as a line of vocab.txt")
         write_vocabulary(saved.vocabulary, folder / "vocab.txt")
     if saved.alphabet is not None:  # as JSON: a symbol may be any separator
@@ -188,9 +199,10 @@ def model_card(saved: SavedModel) -> str:
     config, (kind, size) = saved.config, describe_encoder(saved.config.encoder)
     start = "yes" if saved.start else "computed when first used" if config.has_state else "none: it carries no state"
     parameters = sum(parameter.numel() for parameter in saved.bilm.parameters())
+    license = f"license: {saved.license}\n" if saved.license else ""
     return f"""---
 library_name: stelmo
-tags: [elmo, bilm, contextual-word-vectors]
+{license}tags: [elmo, bilm, contextual-word-vectors]
 ---
 # An ELMo biLM
 
@@ -198,7 +210,7 @@ tags: [elmo, bilm, contextual-word-vectors]
 |---|---|
 | reads | {describe_input(config.input)} |
 | layers | {config.depth}, the token layer included |
-| vector | {config.width} numbers a word |
+| vector | {config.width} dimensions per word |
 | {kind} | {size} |
 | parameters | {parameters:,} without the softmax |
 | vocabulary | {"none" if saved.vocabulary is None else f"{len(saved.vocabulary):,} words"} |

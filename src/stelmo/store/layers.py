@@ -122,7 +122,7 @@ def describe(folder: Path) -> list[tuple[str, str]]:
     return [
         ("format", "precomputed layers"),
         ("sentences", f"{len(found):,}, {found.tokens:,} tokens"),
-        ("vectors", f"{found.manifest.depth} layers of {found.manifest.width} numbers, {found.manifest.dtype}"),
+        ("vectors", f"{found.manifest.depth} layers of {found.manifest.width} dimensions, {found.manifest.dtype}"),
         ("model", f"fingerprint {found.manifest.model[:16]}"),
     ]
 

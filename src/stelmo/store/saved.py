@@ -45,6 +45,7 @@ class SavedModel:
     mixes: tuple[Mix, ...] = ()  # of a model that was part of a trained task
     token_vectors: Tensor | None = None  # layer 0 of every vocabulary word, a cache in the bilm layout
     alphabet: Alphabet | None = None  # the character ids of a model that reads code points
+    license: str = ""  # of the weights, from the model card that they were read with
 
     @property
     def config(self) -> ModelConfig:
@@ -216,5 +217,8 @@ def describe_encoder(encoder: EncoderConfig) -> tuple[str, str]:
     if isinstance(encoder, LstmConfig):
         return "LSTM", f"{encoder.cells} cells, projection {encoder.projection}, {each}"
     if isinstance(encoder, GatedCnnConfig):
-        return "gated CNN", f"width {encoder.width}, {each}; a vector sees {encoder.sees - 1} words to each side"
+        return (
+            "gated CNN",
+            f"width {encoder.width}, {each}; a vector sees {encoder.receptive_field - 1} words to each side",
+        )
     return "Transformer", f"width {encoder.width}, inner width {encoder.hidden}, {encoder.heads} heads, {each}"

@@ -179,7 +179,7 @@ def describe(folder: Path) -> list[tuple[str, str]]:
         ("format", "index of word uses"),
         ("uses", f"{int(found.there_N.sum()):,} in {len(found.sentences):,} sentences"),
         *([("columns", ", ".join(found.columns))] if found.columns else []),
-        ("vectors", f"{manifest.depth} layers of {manifest.width} numbers, {manifest.vectors}"),
+        ("vectors", f"{manifest.depth} layers of {manifest.width} dimensions, {manifest.vectors}"),
         ("model", f"fingerprint {manifest.model[:16]}"),
     ]
 

@@ -142,7 +142,8 @@ def _nested(numbers: Array) -> str:
 class ParquetWriter(VectorWriter):
     """One row per sentence: index, source, line, tokens, and vectors as lists of fixed width."""
 
-    ROWS = 1024  # of a row group
+    ROWS = 1024  # of a row group at most
+    NUMBERS = 1 << 23  # after which a row group ends: 1,024 paragraphs with all layers of a wide model take gigabytes
 
     def __init__(self, path: Path, shape: Shape, about: dict[str, Any]) -> None:
         super().__init__(path, shape, about)
@@ -158,10 +159,12 @@ class ParquetWriter(VectorWriter):
         self._schema = pa.schema(fields, {"stelmo": json.dumps(about | {"layers": shape.layers})})
         self._file = parquet.ParquetWriter(path, self._schema)
         self._rows: list[tuple[int, Sentence, Array]] = []
+        self._numbers = 0  # in these rows
 
     def add(self, number: int, sentence: Sentence, vectors: Array) -> None:
         self._rows.append((number, sentence, vectors))
-        if len(self._rows) >= self.ROWS:
+        self._numbers += vectors.size
+        if len(self._rows) >= self.ROWS or self._numbers >= self.NUMBERS:
             self._flush()
 
     def close(self) -> None:
@@ -185,7 +188,7 @@ class ParquetWriter(VectorWriter):
             vector_lists(self._schema.field(-1).type, vectors),
         ]
         self._file.write_table(pa.table(columns, schema=self._schema))
-        self._rows = []
+        self._rows, self._numbers = [], 0
 
 
 WRITERS: dict[str, type[VectorWriter]] = {

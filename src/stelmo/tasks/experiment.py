@@ -24,17 +24,17 @@ import numpy as np
 import torch
 
 from stelmo import plots
-from stelmo.config import Settings, choose
+from stelmo.config import Settings
 from stelmo.embed.elmo import Cached
 from stelmo.embed.model import Model
 from stelmo.embed.transformer import TransformerVectors
-from stelmo.errors import DataError, ModelError, OutputError
+from stelmo.errors import ConfigError, DataError, ModelError, OutputError
 from stelmo.jobs.precompute import precompute
 from stelmo.settings import ElmoSettings
 from stelmo.store import atomic
 from stelmo.store.runs import LearnedMix, Run, write_mixes
 from stelmo.tasks import network, reading
-from stelmo.tasks.inputs import StaticTable, static_table, with_words_of
+from stelmo.tasks.inputs import StaticTable, moved, static_table, with_words_of
 from stelmo.tasks.loop import LayersReport, RunState, TaskProgress, Training, predict, sample, share, step_limit, train
 from stelmo.tasks.network import AssembledNetwork, BilmSource, TaskConfig
 from stelmo.tasks.reading import ExampleError, Skipped
@@ -382,10 +382,12 @@ def find_model(run: Path) -> Path:
     return seeds[0].parent
 
 
-def read_run(run: Path, task: str, bilm: str | None = None) -> AssembledNetwork:
+def read_run(run: Path, task: str, bilm: str | None = None, vectors: str | None = None) -> AssembledNetwork:
+    """A network ready to predict. `bilm` and `vectors` are paths, if these files are no longer where they were."""
     built = network.read(find_model(run), bilm)
-    choose(f"the task of {run}", task, (built.config.task.name,))
-    return built
+    if built.config.task.name != task:
+        raise ConfigError(f"{run}: a run of {built.config.task.name}, not of {task}; name its own task")
+    return built._replace(config=built.config._replace(vectors=moved(built.config.vectors, vectors)))
 
 
 def predict_file(built: AssembledNetwork, source: Path, to: Path, message: Callable[[str], None]) -> int:

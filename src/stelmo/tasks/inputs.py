@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from stelmo.embed.elmo import Elmo
-from stelmo.errors import DataError
+from stelmo.errors import ConfigError, DataError
 from stelmo.model.mix import ScalarMix
 from stelmo.settings import Placement
 from stelmo.store import static as files
@@ -170,6 +170,17 @@ def static_table(
     return StaticTable(found.words, torch.from_numpy(np.asarray(found.vectors_VD, np.float32)), tuned)
 
 
+def moved(trained_with: str, now: str | None) -> str:
+    """Where the static vectors of a trained network are: where they were in training, or at the path given now."""
+    if now is None:
+        return trained_with
+    if trained_with in (RANDOM, TRAINED, NONE):
+        raise ConfigError(f"--vectors {now}: the network was trained with --vectors {trained_with}; leave it out")
+    if not Path(now).exists():
+        raise DataError(f"--vectors {now}: no such file or folder; expected the static vectors of the training")
+    return now
+
+
 def with_words_of(
     static: StaticTable, source: str, text: Iterable[Sequence[str]], message: Callable[[str], None]
 ) -> StaticTable:
@@ -179,6 +190,9 @@ def with_words_of(
         return static
     found = files.read(source, missing) if Path(source).exists() else None
     if found is None or found.width != static.width:
-        message(f"{len(missing):,} words share one vector: {source} does not have the static vectors of the training")
+        message(
+            f"{len(missing):,} words share one vector: {source} does not have the static vectors of the training; if "
+            "they are elsewhere, pass --vectors"
+        )
         return static
     return static.with_more(found.words, torch.from_numpy(np.asarray(found.vectors_VD, np.float32)))

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from stelmo.embed.elmo import Elmo
+from stelmo.engine import planning
 from stelmo.errors import ModelError, OutputError
-from stelmo.progress import ProgressCallback, stop_asked
+from stelmo.progress import ProgressCallback, stop_requested
 from stelmo.settings import TaskSettings
 from stelmo.store import runs
 from stelmo.store.runs import Checkpoint, Run
@@ -195,7 +196,7 @@ def train(
     settings = training.settings
     every, total = settings.evaluate_every or epoch_steps, step_limit(settings, epoch_steps)
     state = _resume(training, run, progress)
-    with stop_asked() as stop:
+    with stop_requested() as stop:
         while state.step < total and not state.stopped:
             started = time.monotonic()
             steps = min(every, total - state.step)
@@ -232,7 +233,7 @@ def predict(net: TaskNetwork[E, P], task: Task[E, P], examples: Sequence[E], tok
     net.eval()
     found: dict[int, P] = {}
     with torch.no_grad():
-        for positions in by_length(examples, task.tokens, tokens):
+        for positions in planning.by_length(list(map(task.tokens, examples)), tokens):
             predictions = net.predict([examples[position] for position in positions])
             found.update(zip(positions, predictions, strict=True))
     return [found[position] for position in range(len(examples))]
@@ -313,18 +314,6 @@ def shuffled(examples: Sequence[T], length: Callable[[T], int], batch: int, seed
         pool = sorted(order[start : start + batch * POOL], key=length)
         batches += [pool[place : place + batch] for place in range(0, len(pool), batch)]
     generator.shuffle(batches)
-    return batches
-
-
-def by_length(examples: Sequence[T], length: Callable[[T], int], tokens: int) -> list[list[int]]:
-    """Positions of the examples, the longest first, in batches whose padded size is at most `tokens`."""
-    lengths = [length(example) for example in examples]
-    order = sorted(range(len(examples)), key=lambda position: -lengths[position])
-    batches: list[list[int]] = []
-    while order:
-        count = max(1, tokens // max(1, lengths[order[0]]))
-        batches.append(order[:count])
-        order = order[count:]
     return batches
 
 

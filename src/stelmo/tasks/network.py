@@ -9,7 +9,8 @@ weights.safetensors   its weights; a frozen biLM is not included, it stays in it
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import NoneType
+from typing import Any, NamedTuple, get_args
 
 import torch
 
@@ -107,15 +108,16 @@ def configure(
     if not 0 < fraction <= 1:
         raise ConfigError(f"--fraction {fraction}: expected a share of the training examples, above 0 and at most 1")
     size = task.size(preset).model_dump()
-    changes = parse_assignments(assignments)
+    changes = _unset(TaskSettings, parse_assignments(assignments))
     changed_size, changed_elmo = changes.pop("size", {}), changes.pop("elmo", {})
     if not isinstance(changed_size, dict):
         raise ConfigError(f"--set size={changed_size}: expected one setting of the size, such as size.hidden=50")
     if not isinstance(changed_elmo, dict):
         raise ConfigError(f"--set elmo={changed_elmo}: expected one of ELMo's settings, such as elmo.layer_norm=true")
+    changed_size = _unset(type(task.size(preset)), changed_size)
     recipe = task.recipe(preset)
     if "epochs" in changes:
-        if "steps" in changes:
+        if changes.get("steps") is not None:
             raise ConfigError("--set epochs and --set steps both limit the training; set one of them")
         # The preset's own schedule is in steps; a user who counts epochs also evaluates once per epoch.
         recipe = {name: value for name, value in recipe.items() if name not in ("steps", "evaluate_every")}
@@ -135,6 +137,12 @@ def configure(
         vectors,
         fraction,
     )
+
+
+def _unset(kind: type[Settings], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes, with None where a setting that may be unset is to be "none": presets set some of them."""
+    optional = {name for name, field in kind.model_fields.items() if NoneType in get_args(field.annotation)}
+    return {name: None if value == "none" and name in optional else value for name, value in changes.items()}
 
 
 def from_json(values: Mapping[str, Any]) -> TaskConfig:

@@ -2,13 +2,14 @@
 
 A reader wraps the creation of each example, so that a flaw costs one example at most:
 
-    with leaving_out(skipped):
+    with skipping_flawed(skipped):
         examples.append(_example(rows))     # raises ExampleError(where, found, expected)
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -51,7 +52,7 @@ class Skipped:
 
 
 @contextmanager
-def leaving_out(skipped: Skipped | None) -> Iterator[None]:
+def skipping_flawed(skipped: Skipped | None) -> Iterator[None]:
     """Count an ExampleError raised inside the block and continue; without `skipped`, raise it."""
     try:
         yield
@@ -61,7 +62,7 @@ def leaving_out(skipped: Skipped | None) -> Iterator[None]:
         skipped.add(str(flaw), flaw.reason)
 
 
-def some(examples: list[T], path: Path, kind: str, skipped: Skipped | None = None) -> list[T]:
+def refuse_empty(examples: list[T], path: Path, kind: str, skipped: Skipped | None = None) -> list[T]:
     """The examples of a file; an empty list is an error. `kind` is the plural name of an example."""
     if examples:
         return examples
@@ -106,6 +107,32 @@ def files(path: Path, pattern: str) -> list[Path]:
     return beneath
 
 
+# Lines
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The numbered lines of a file that was read once: standard input and pipes cannot be read again."""
+
+    name: str  # of the file in messages
+    numbered: list[tuple[int, str]]
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        return iter(self.numbered)
+
+
+Source = Path | Lines
+
+
+def all_lines(path: Path) -> Lines:
+    with LineReader(path) as reader:
+        return Lines(reader.name, list(reader))
+
+
+def opened(source: Source) -> AbstractContextManager[LineReader | Lines]:
+    return nullcontext(source) if isinstance(source, Lines) else LineReader(source)
+
+
 # Columns
 
 
@@ -121,9 +148,9 @@ class Row(NamedTuple):
         return f"{self.source}:{self.number}"
 
 
-def rows(path: Path) -> Iterator[Row]:
+def rows(source: Source) -> Iterator[Row]:
     """Every line; a blank line has no fields. Only tabs and spaces are blank: a no-break space can be a word."""
-    with LineReader(path) as reader:
+    with opened(source) as reader:
         for number, line in reader:
             if not line.strip(" \t"):
                 fields = []
@@ -138,10 +165,10 @@ def starts_with_hash(row: Row) -> bool:
     return row.fields[0].startswith("#")
 
 
-def blocks(path: Path, comment: Callable[[Row], bool] = starts_with_hash) -> Iterator[list[Row]]:
+def blocks(source: Source, comment: Callable[[Row], bool] = starts_with_hash) -> Iterator[list[Row]]:
     """The rows between blank lines. Comments are recognised only before the first word: later "#" is a word."""
     block: list[Row] = []
-    for row in rows(path):
+    for row in rows(source):
         if row.fields:
             block.append(row)
         elif block:
@@ -173,9 +200,9 @@ def filled(row: Row, column: int, what: str) -> str:
 _PUNCTUATION = frozenset([".", ",", ";", ":", "!", "?", "``", "''"])
 
 
-def text_lines(path: Path) -> Iterator[tuple[tuple[str, ...], str]]:
+def text_lines(source: Source) -> Iterator[tuple[tuple[str, ...], str]]:
     """The tokens of each line that is not blank, and its place."""
-    with LineReader(path) as reader:
+    with opened(source) as reader:
         for number, line in reader:
             if line.strip():
                 yield tokens_of(line), f"{reader.name}:{number}"

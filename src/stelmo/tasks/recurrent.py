@@ -48,7 +48,8 @@ def packing(*masks: Tensor) -> Packing:
 
 
 # Cells: one layer over all steps. The forward pass overwrites the gates with their activations, the backward pass
-# overwrites these with the gradients of the gates before activation. A tensor of one direction has no axis K.
+# overwrites these with the gradients of the gates before activation: first with their factors of dh (and dc, the
+# gradient of c), which the steps, the last one first, then multiply. A tensor of one direction has no axis K.
 
 
 class _Cell(NamedTuple):
@@ -102,6 +103,7 @@ def _gru_back(
     keep_BH: Tensor | None,
     dh_NH: Tensor,
 ) -> None:
+    """Factors of dh, where n′ = (1 − z)(1 − n²): n: n′, inner: n′ r, r: n′ r (1 − r) inner, z: z (1 − z)(h − n)."""
     hidden, sizes = h_NH.shape[-1], packed.sizes
     n, r, z, inner = gates_N4H.chunk(4, -1)
     z_NH, one_less_z = z.clone(), 1 - z
@@ -114,11 +116,8 @@ def _gru_back(
     r.copy_(inner)
     inner.copy_(of_inner)
     (of_state_T,) = _columns(gates_N4H, hidden, sizes, (1, 4))
-    dh_T, z_T, state_3HH = (
-        dh_NH.split_with_sizes(sizes, -2),
-        z_NH.split_with_sizes(sizes, -2),
-        state_H3H.transpose(-1, -2).contiguous(),
-    )
+    dh_T, z_T = (x_NH.split_with_sizes(sizes, -2) for x_NH in (dh_NH, z_NH))
+    state_3HH = state_H3H.transpose(-1, -2).contiguous()
     steps = list(zip(of_state_T, z_T, dh_T, _earlier(dh_T), strict=True))
     for of_state, z, dh, dbefore in reversed(steps):
         torch.unflatten(of_state, -1, (3, hidden)).mul_(dh.unsqueeze(-2))
@@ -166,6 +165,8 @@ def _highway_back(
     keep_BH: Tensor | None,
     dh_NH: Tensor,
 ) -> None:
+    # Factors of dh: r: keep (m − p) r (1 − r), p: keep (1 − r), o: keep r tanh(c') o (1 − o), c': keep r o
+    # (1 − tanh²(c')), where m = o tanh(c'). Factors of dc: i: i (1 − i) j, f: f (1 − f) c, j: i (1 − j²).
     hidden, sizes = h_NH.shape[-1], packed.sizes
     i, f, o, r, j, p = gates_N6H.chunk(6, -1)
     c_NH, tanh_NH, m_NH = kept
@@ -201,8 +202,6 @@ def _highway_back(
 
 
 _GRU, _HIGHWAY = _Cell(_gru, _gru_back, 1), _Cell(_highway, _highway_back, 0)
-
-
 _ROWS = 64  # a product in half precision has a multiple of so many rows
 
 

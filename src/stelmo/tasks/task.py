@@ -164,7 +164,7 @@ class Gain(NamedTuple):
     p: float  # two-sided; at least 1 / resamples
 
     @property
-    def is_sure(self) -> bool:
+    def is_significant(self) -> bool:
         return self.p < 0.05
 
 

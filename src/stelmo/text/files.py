@@ -110,6 +110,10 @@ class LineReader:
     def _decompressed(self) -> Iterator[bytes]:
         blocks = self._blocks()
         first = next(blocks, b"")
+        if packed := next((name for start, name in _NOT_READ.items() if first.startswith(start)), None):
+            raise DataError(
+                f"{self.name}: a {packed} file, which is not read; unpack it, or compress it with gzip or xz"
+            )
         codec = _codec(first)
         if codec is None:
             yield first
@@ -128,6 +132,8 @@ class LineReader:
             ) from error
 
 
+# First bytes of files that are often taken for a compressed text that can be read
+_NOT_READ = {b"PK\x03\x04": "zip"} | {b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)}
 _WINDOW = 1 << 31  # the largest, needed by `zstd --long=31`
 
 

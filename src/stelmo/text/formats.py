@@ -11,6 +11,7 @@ jsonl    one JSON value per line: {"tokens": [...]}, {"text": "..."}, [...] or "
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import dropwhile
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -30,10 +31,13 @@ _SUFFIXES = {
     ".conll": "columns",
     ".bio": "columns",
     ".iob": "columns",
+    ".iob2": "columns",
     ".jsonl": "jsonl",
+    ".json": "jsonl",
     ".ndjson": "jsonl",
     ".tok": "tokens",
 }
+EXTENSIONS = {".txt", *_SUFFIXES, *_COMPRESSED}  # of text files
 
 
 class Sentence(NamedTuple):
@@ -146,7 +150,8 @@ def _named_column(asked: str) -> tuple[str, int]:
 
 def _columns(reader: LineReader, source: str, column: int, keep: Sequence[tuple[str, int]]) -> Iterator[Sentence]:
     for block in _blocks(reader):
-        rows = [row for row in dropwhile(_is_comment, block) if not _is_document_mark(row)]
+        first_words = dropwhile(partial(_is_comment, columns=len(_fields(block[-1][1]))), block)
+        rows = [row for row in first_words if not _is_document_mark(row)]
         if rows:
             words = [_field(line, column, f"{source}:{number}") for number, line in rows]
             kept = tuple(
@@ -156,9 +161,16 @@ def _columns(reader: LineReader, source: str, column: int, keep: Sequence[tuple[
             yield Sentence(words, source, rows[0][0], kept)
 
 
-def _is_comment(row: _Row) -> bool:
-    """Checked only before the first word of a sentence: further down, "# NN O" is the word "#"."""
-    return (row[1].startswith("# ") and "\t" not in row[1]) or _is_document_mark(row)
+def _is_comment(row: _Row, columns: int) -> bool:
+    """Checked only before the first word of a sentence: further down, "# NN O" is the word "#".
+
+    Before it, a row with tabs and as many columns as the sentence's last row is a word; with another number of
+    columns, it is a comment such as MultiCoNER's "# id 5239 TAB domain=en" or GermEval's "# TAB URL TAB [date]".
+    """
+    line = row[1]
+    if line.startswith(("# ", "#\t")) and ("\t" not in line or len(_fields(line)) != columns):
+        return True
+    return _is_document_mark(row)
 
 
 def _is_document_mark(row: _Row) -> bool:
@@ -166,10 +178,14 @@ def _is_document_mark(row: _Row) -> bool:
 
 
 def _field(line: str, column: int, where: str, what: str = "the word") -> str:
-    fields = line.split("\t") if "\t" in line else [field for field in line.split(" ") if field]
+    fields = _fields(line)
     if column >= len(fields):
         raise DataError(f"{where}: {len(fields)} columns; {what} is expected in column {column}, counted from 0")
     return _filled(fields[column], where, column)
+
+
+def _fields(line: str) -> list[str]:
+    return line.split("\t") if "\t" in line else [field for field in line.split(" ") if field]
 
 
 def _filled(word: str, where: str, column: int) -> str:

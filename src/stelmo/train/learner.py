@@ -125,10 +125,12 @@ class Learner:
         self._buffers = StepBuffers()
         self._average = None if settings.average is None else RunningAverage(self.bilm, self.softmax, settings.average)
 
-    @property
-    def result(self) -> tuple[BiLM, Softmax]:
-        """What is validated and saved: the averaged weights if the settings ask for them, else the last ones."""
-        return (self.bilm, self.softmax) if self._average is None else (self._average.bilm, self._average.softmax)
+    def result(self, number: int) -> tuple[BiLM, Softmax]:
+        """What is validated and saved after the step of that number: the averaged weights if the settings ask for them,
+        else the last ones. Before the first step that the average includes, it holds untrained weights."""
+        if self._average is None or number < AVERAGE_EVERY:
+            return self.bilm, self.softmax
+        return self._average.bilm, self._average.softmax
 
     def step(self, number: int, lr: float) -> Losses:
         """The step of that number, counted from 1. If it raises, the parameters are unchanged."""
@@ -137,15 +139,15 @@ class Learner:
         window, count = self._streams.next(settings.unroll), sampled_words(settings, words)
         # The same negatives in every process; none: the full softmax.
         sampled = negatives(settings.seed, number, words, count).to(self.device) if count else None
-        half = HALF.get(settings.precision)
+        half_dtype = HALF.get(settings.precision)
         # Every process and part adds its share, so that the sum is the gradient of the batch's mean.
         scale = (settings.unroll if settings.window_loss else 1) / (self.world.size * settings.accumulate)
         size, results = rows_here // settings.accumulate, []
         for part, first in enumerate(range(0, rows_here, size)):  # gradients add up in the biLM
             own = slice(first, first + size)
             batch = self._batches(window.of_rows(own)).to(self.device)
-            start = State(*(half[:, :, own] for half in self._state))
-            with torch.autocast(self.device.type, half, enabled=half is not None):
+            start = State(*(part_LBH[:, :, own] for part_LBH in self._state))
+            with torch.autocast(self.device.type, half_dtype, enabled=half_dtype is not None):
                 result = step(
                     self.bilm,
                     self.softmax,
@@ -158,7 +160,7 @@ class Learner:
                     buffers=self._buffers,
                 )
             results.append(result)
-        self._state = State(*(torch.cat(half, 2) for half in zip(*(r.state for r in results), strict=True)))
+        self._state = State(*(torch.cat(parts, 2) for parts in zip(*(r.state for r in results), strict=True)))
         return self._apply(results, number, lr)
 
     def _apply(self, results: list[StepResult], number: int, lr: float) -> Losses:
@@ -166,7 +168,7 @@ class Learner:
         dense = [p.grad for p in self.bilm.parameters() if p.grad is not None]
         rows = results[0].rows if len(results) == 1 else merge([result.rows for result in results])
         rows = on_rows(rows, self.world.union(rows.rows_n, len(self.softmax.bias)))
-        self.world.sum_(*dense, rows.weight_nP, rows.bias_n)
+        self.world.all_reduce_(*dense, rows.weight_nP, rows.bias_n)
         everything = [*dense, rows.weight_nP, rows.bias_n]
         if self._loss_scale != 1.0:
             torch._foreach_mul_(everything, 1 / self._loss_scale)
@@ -218,7 +220,7 @@ class Learner:
 
 
 def average_decay(decay: float, number: int) -> float:
-    """Of an average of weights, at a step: at the start it forgets faster, so as not to contain untrained weights."""
+    """The decay of the weight average at a step: lower at first, so that the untrained weights are soon forgotten."""
     return min(decay, (1 + number) / (10 + number))
 
 

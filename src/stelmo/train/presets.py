@@ -63,7 +63,7 @@ _QUICK = {"optimizer": "adam", "lr": 0.003, "warmup": 0.02, "decay": "linear", "
 
 _LAPTOP_CHARS = {"input": _architecture(0, 0, [[1, 32], [2, 64], [3, 128], [4, 128], [5, 128]], 16, 1)["input"]}
 # As many words a step as laptop, in fewer and longer rows: where a row is cut, a sentence loses its context.
-_END_TO_END = {
+_CONCATENATED = {
     **_QUICK,
     "lr": 0.002,
     "warmup": 500,
@@ -102,21 +102,21 @@ PRESETS: dict[str, Layer] = {
     "laptop-transformer": {
         **_LAPTOP_CHARS,
         "encoder": {"kind": "transformer", "width": 128, "hidden": 2048, "layers": 4, "positions": 512},
-        **_END_TO_END,
+        **_CONCATENATED,
     },
     "laptop-gated-cnn": {
         **_LAPTOP_CHARS,
         "encoder": {"kind": "gated-cnn", "width": 128, "blocks": [[[4, 368], [1, 128]]] * 5},
-        **_END_TO_END,
+        **_CONCATENATED,
     },
 }
 
 
-def plan(preset: str, file: Path | None = None, words: Iterable[str] = (), vocabulary: int | None = None) -> Plan:
+def plan(preset: str, file: Path | None = None, assignments: Iterable[str] = (), vocabulary: int | None = None) -> Plan:
     """The preset, overridden by the file, overridden by the assignments. `vocabulary` sizes a word-id input."""
     if preset not in PRESETS:
         raise ConfigError(f"{preset!r} is not a preset; presets are {', '.join(PRESETS)}")
-    values = overridden(PRESETS[preset], file, words)
+    values = overridden(PRESETS[preset], file, assignments)
     model = {part: values.pop(part) for part in ("input", "encoder")}
     if model["input"].get("kind") == "words" and vocabulary is not None:
         model["input"] = {"words": vocabulary} | model["input"]
@@ -140,6 +140,8 @@ def with_vectors(plan: Plan, source: str | None, corpus: Corpus, say: Callable[[
 
 def refuse_misfit(plan: Plan, corpus: Corpus) -> None:
     """Refuse a plan that contradicts itself or does not fit the corpus, before anything is written."""
+    if plan.train.device.startswith("mps"):
+        raise ConfigError("device: mps has no float64, in which training sums losses and norms; use cpu or cuda")
     if plan.train.optimizer == "muon" and not plan.model.has_state:
         raise ConfigError("optimizer: muon is for the matrices of LSTMs; choose adam or adamw for this encoder")
     found, batch = corpus.manifest.train.sentences, plan.train.batch
@@ -161,11 +163,11 @@ def refuse_misfit(plan: Plan, corpus: Corpus) -> None:
         raise ConfigError(f"input.words is {reads.words}, but {corpus.path} has a vocabulary of {words}; leave it out")
 
 
-def overridden(values: Layer, file: Path | None = None, words: Iterable[str] = ()) -> dict[str, Any]:
+def overridden(values: Layer, file: Path | None = None, assignments: Iterable[str] = ()) -> dict[str, Any]:
     """The values, overridden by the settings of the file, then by the assignments."""
     if file is not None:
         values = _over(dict(values), read_toml(file), str(file))
-    return _over(dict(values), parse_assignments(words), "--set")
+    return _over(dict(values), parse_assignments(assignments), "--set")
 
 
 def _over(values: dict[str, Any], new: Layer, where: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from stelmo.corpus.windows import Sentences
 from stelmo.engine.plain import warm_state
 from stelmo.errors import ConfigError, OutputError
 from stelmo.formats import models
-from stelmo.progress import NoProgress, stop_asked
+from stelmo.progress import NoProgress, stop_requested
 from stelmo.settings import BUDGETS, seconds
 from stelmo.store import atomic, runs
 from stelmo.store.folder import FORMAT
@@ -81,14 +81,14 @@ def pretrain(
         world = world or stack.enter_context(join(local_device(plan.train.device)))
         run, listener = Run(to), (progress or NoProgress()) if world.first else NoProgress()
         own_rows(plan.train, world)  # refused before anything is written
-        world.lead(lambda: stack.enter_context(run.held()))
-        world.lead(lambda: run.start(_about(plan, corpus), FREE))
-        checkpoint = world.lead(lambda: run.newest(listener.message))
+        world.on_rank_0(lambda: stack.enter_context(run.held()))
+        world.on_rank_0(lambda: run.start(_about(plan, corpus), FREE))
+        checkpoint = world.on_rank_0(lambda: run.newest(listener.message))
         if checkpoint is None and plan.warm is not None:
             plan = plan._replace(start=_warm_start(plan, plan.warm, corpus, run, world, listener))
         elif checkpoint is None and plan.start is None and plan.train.count_biases:
             plan = plan._replace(start=counted_start(plan.model, plan.train.seed, corpus))
-        stop = stack.enter_context(stop_asked())
+        stop = stack.enter_context(stop_requested())
         return Pretraining(plan, corpus, run, world, listener, stop, centred).run(checkpoint)
 
 
@@ -155,13 +155,13 @@ class Pretraining:
         if self._world.first:
             own[3:] = [save, clock.seconds()]
         figures = torch.tensor(own, dtype=torch.float64, device=self._learner.device)
-        self._world.sum_(figures)
+        self._world.all_reduce_(figures)
         return figures.tolist()
 
     def _validate(self) -> None:
         settings, state = self._settings, self._state
         found = validate(
-            *self._learner.result,
+            *self._learner.result(state.step),
             self._heldout,
             self._batches,
             rows=settings.batch,
@@ -178,14 +178,16 @@ class Pretraining:
                 if self._world.first:
                     self._write_model("model")
                 written = True
-            if not self._world.share(written):
+            if not self._world.broadcast(written):
                 state.best, state.worse = before.best, before.worse
         state.finished = state.share >= 1.0 or state.worse >= (settings.patience or math.inf)
         if state.finished:
             best = state.best is not None and state.best.step == state.step
             with self._tolerating(False):  # before the checkpoint that marks the end
                 # An earlier end, if a finished run was continued, is not the last model any more.
-                self._world.lead(lambda: atomic.remove(self._run.path / "last") if best else self._write_model("last"))
+                self._world.on_rank_0(
+                    lambda: atomic.remove(self._run.path / "last") if best else self._write_model("last")
+                )
         self._save(needed=state.finished)
 
     def _save(self, needed: bool) -> None:
@@ -200,11 +202,11 @@ class Pretraining:
         tensors = self._learner.tensors()
         about = {"ledger": replace(self._state, processes=self._world.size).to_json()}
         with self._tolerating(not needed):
-            self._world.lead(lambda: self._run.save(self._state.step, tensors, about, self._settings.keep))
+            self._world.on_rank_0(lambda: self._run.save(self._state.step, tensors, about, self._settings.keep))
         self._clock.saved()
 
     def _write_model(self, name: str) -> None:
-        (bilm, softmax), words = self._learner.result, self._corpus.vocabulary
+        (bilm, softmax), words = self._learner.result(self._state.step), self._corpus.vocabulary
         if self._centred:
             bilm = copy.deepcopy(bilm)
             bilm.centre(mean_token_vector(bilm, self._ids_of, self._corpus))
@@ -325,5 +327,5 @@ def _warm_start(plan: Plan, warm: WarmStart, corpus: Corpus, run: Run, world: Wo
         return warm_start(warm, plan.model, plan.train.seed, corpus, run, progress.message, advance)
 
     found: list[Start] = []
-    world.lead(lambda: found.append(started()), long=True)
+    world.on_rank_0(lambda: found.append(started()), long=True)
     return found[0] if found else started()

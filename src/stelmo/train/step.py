@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import Module, Parameter, functional
 
+from stelmo.engine.packed import shared_threads
 from stelmo.model.bilm import BiLM, ProjectedLstm, Softmax, State, with_residual
-from stelmo.model.context import Drop, GatedCnn, Transformer, keep
+from stelmo.model.context import Drop, GatedCnn, Transformer, no_dropout
 from stelmo.ops import losses, trainable
 from stelmo.ops import reference as ops
 from stelmo.ops.losses import LossGradient, RowGradient
@@ -46,18 +47,16 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], device: 
     """
     if workers(device) == 1 or len(items) == 1:
         return list(map(work, items))
-    threads, gradient = torch.get_num_threads(), torch.is_grad_enabled()
+    gradient = torch.is_grad_enabled()
 
     def run(item: Item) -> Result:
-        torch.set_num_threads(max(1, threads // len(items)))
+        torch.set_num_threads(share)
         with torch.set_grad_enabled(gradient):
             return work(item)
 
-    try:
-        with ThreadPoolExecutor(len(items)) as pool:  # no thread outlives the call, so that a process may fork
-            return list(pool.map(run, items))
-    finally:
-        torch.set_num_threads(threads)
+    # No thread outlives the call, so that a process may fork.
+    with shared_threads(len(items)) as share, ThreadPoolExecutor(len(items)) as pool:
+        return list(pool.map(run, items))
 
 
 class StepResult(NamedTuple):
@@ -92,7 +91,7 @@ class Dropout(NamedTuple):
     def function(self, direction: int) -> Drop:
         """A function that applies dropout to its argument, with a new mask each time."""
         if not self.share:
-            return keep
+            return no_dropout
         generator = self._generator(direction)
         return lambda x: x * self._mask(x, generator)
 
@@ -225,7 +224,7 @@ def _stack(
     The only function that distinguishes LSTMs, with hand-written gradients, from encoders trained by autograd.
     """
     if bilm.context is not None:
-        h_TBP = _end_to_end(bilm.context, direction, x_TBP, batch.places_2TB, drop.function(direction))
+        h_TBP = _concatenated(bilm.context, direction, x_TBP, batch.places_2TB, drop.function(direction))
         return h_TBP, State(state.h[direction], state.c[direction])
     cells: list[ProjectedLstm] = list((bilm.lstm_forward, bilm.lstm_backward)[direction])  # type: ignore[arg-type]
     *masks, last = drop.masks(x_TBP, len(cells) + 1, direction)
@@ -239,7 +238,7 @@ def _stack(
     return _dropped(x_TBP, last), State(*(torch.stack(part).detach() for part in zip(*ends, strict=True)))
 
 
-def _end_to_end(
+def _concatenated(
     context: Transformer | GatedCnn, direction: int, x_TBP: Tensor, places_2TB: Tensor, drop: Drop
 ) -> Tensor:
     """Words see their own sentence, as far as it lies in the window: a row of a window is one or more runs."""

@@ -48,13 +48,15 @@ class Tuned(NamedTuple):
     figures: dict[str, Best]  # held-out perplexity at each stage, by its name
 
 
-def settings_of(file: Path | None = None, words: Iterable[str] = (), softmax_words: Iterable[str] = ()) -> Settings:
+def settings_of(
+    file: Path | None = None, assignments: Iterable[str] = (), softmax_assignments: Iterable[str] = ()
+) -> Settings:
     """Our defaults, overridden by the file and the assignments; for the softmax also by its own assignments."""
-    values = overridden(TUNE, file, words)
+    values = overridden(TUNE, file, assignments)
     vectors = values.pop("vectors", None)
     return Settings(
         _parsed(values),
-        _parsed(overridden({**values, **SOFTMAX_ALONE}, None, softmax_words)),
+        _parsed(overridden({**values, **SOFTMAX_ALONE}, None, softmax_assignments)),
         None if vectors is None else parse(VectorSettings, vectors, "settings: vectors", ConfigError),
     )
 
@@ -93,12 +95,12 @@ def tune(
             start = _frozen_start(saved, corpus, to, settings, warm, world, listener)
             outcome = pretrain(Plan(saved.config, settings.softmax, start), corpus, to / SOFTMAX, progress, world)
             if not outcome.finished:
-                return Tuned(outcome, figures(to))
+                return Tuned(outcome, figures(to, warm is not None))
             learned = models.read(to / SOFTMAX / "model").read_softmax
             assert learned is not None, "a run writes the softmax with its model"
             head = learned()
         plan = Plan(saved.config, settings.everything, _start(saved, head, frozen=False))
-        return Tuned(pretrain(plan, corpus, to, progress, world), figures(to))
+        return Tuned(pretrain(plan, corpus, to, progress, world), figures(to, warm is not None))
 
 
 def _own_softmax(saved: SavedModel, corpus: Corpus, new_softmax: bool) -> Softmax | None:
@@ -148,7 +150,7 @@ def _frozen_start(
         return start
     digest = hashlib.sha256((start.fingerprint + json.dumps(warm.about(), sort_keys=True)).encode()).hexdigest()
     start = start._replace(fingerprint=digest[:32])
-    if world.lead(lambda: Run(to / SOFTMAX).newest(progress.message)) is not None:
+    if world.on_rank_0(lambda: Run(to / SOFTMAX).newest(progress.message)) is not None:
         return start  # the run has begun: its checkpoint has the rows
 
     def learned() -> Softmax:
@@ -160,7 +162,7 @@ def _frozen_start(
         fit = RowFit(saved.to(torch.float32).bilm, corpus, found, settings.softmax, saved.alphabet)
         return fit.run(max(1, warm.settings.steps // 10), advance)
 
-    return start._replace(softmax=world.lead(learned, long=True))
+    return start._replace(softmax=world.on_rank_0(learned, long=True))
 
 
 def _start(saved: SavedModel, softmax: Softmax, frozen: bool) -> Start:
@@ -168,11 +170,14 @@ def _start(saved: SavedModel, softmax: Softmax, frozen: bool) -> Start:
     return Start(saved.bilm, softmax, frozen, saved.alphabet, digest.hexdigest()[:32])
 
 
-def figures(to: Path) -> dict[str, Best]:
-    """Held-out perplexity of every stage that was reached, from the logs."""
+def figures(to: Path, vectors: bool = False) -> dict[str, Best]:
+    """Held-out perplexity of every stage that was reached, from the logs.
+
+    `vectors`: a new softmax started from static vectors, to which its rows were fitted before the first validation.
+    """
     alone, everything = (_validations(Run(path)) for path in (to / SOFTMAX, to))
     first, last = ("softmax learned", "everything learned") if alone else ("before", "after")
-    found = {"words by frequency": alone[:1], first: everything[:1]}
+    found = {"rows from vectors" if vectors else "words by frequency": alone[:1], first: everything[:1]}
     found[last] = [min(everything, key=lambda found: found.perplexity)] if everything[1:] else []
     return {name: figures[0] for name, figures in found.items() if figures}
 

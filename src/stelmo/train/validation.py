@@ -81,7 +81,7 @@ def validate(
             sums += torch.cat([losses_2, counted_TB.sum()[None]])
         if watch is not None:
             watch(window, mask_TB)
-    world.sum_(sums)
+    world.all_reduce_(sums)
     forward, backward, count = sums.tolist()
     return Perplexity.of(-forward, -backward, int(count))
 

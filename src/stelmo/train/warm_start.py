@@ -346,18 +346,26 @@ def train_vectors(
             self.done += 1
             say(f"word2vec: epoch {self.done} of {EPOCHS}")
 
-    model = Word2Vec(
-        sentences,
-        vector_size=width,
-        min_count=min_count,
-        sg=1,
-        epochs=EPOCHS,
-        seed=1,
-        workers=1,  # with several threads the order of updates differs from run to run
-        # Python's own hash of a string differs from process to process.
-        hashfxn=lambda text: zlib.crc32(text.encode("utf-8", "surrogatepass")),
-        callbacks=[Epochs()],
-    )
+    try:
+        model = Word2Vec(
+            sentences,
+            vector_size=width,
+            min_count=min_count,
+            sg=1,
+            epochs=EPOCHS,
+            seed=1,
+            workers=1,  # with several threads the order of updates differs from run to run
+            # Python's own hash of a string differs from process to process.
+            hashfxn=lambda text: zlib.crc32(text.encode("utf-8", "surrogatepass")),
+            callbacks=[Epochs()],
+        )
+    except RuntimeError as problem:
+        if "build vocabulary" not in str(problem):
+            raise
+        raise DataError(
+            f"--vectors {TRAINED}: no word occurs {min_count} times in the training text; prepare more text, "
+            "or give a file of vectors"
+        ) from problem
     return StaticVectors(list(model.wv.index_to_key), np.array(model.wv.vectors, np.float32))
 
 

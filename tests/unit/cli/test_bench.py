@@ -63,7 +63,7 @@ def test_models_are_compared_with_each_other(tmp_path, monkeypatch, capsys):
         (["--json"], "only to compare models"),
         (["small", "--clock", "processor"], "only to compare models"),
         ([".", "--picture", "rows.svg"], "only for sizes"),
-        (["small", "."], "'.' is not a size (small); sizes and models exclude each other"),
+        (["small", "."], "'.' is not a size (small); sizes and models cannot be combined"),
     ],
 )
 def test_options_of_the_other_kind_are_refused(arguments, message, monkeypatch, capsys):

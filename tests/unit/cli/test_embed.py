@@ -38,7 +38,7 @@ def test_a_sentence_becomes_a_table_of_its_words(embed):
     assert done.code == 0
     words = [line.split()[0] for line in done.out.splitlines()[1:7]]
     assert words == ["The", "bank", "raised", "its", "rates", "."]
-    assert "12 numbers per word" in done.out
+    assert "12 dimensions per word" in done.out
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_word_that_sentences_share_is_compared_layer_by_layer(call, mild):
     assert heading.split() == ["bank", "in", "vector"]
     assert empty == ""
     assert header.split() == ["similarity", "of", "bank", "layer", "0", "(no", "context)", "layer", "1", "layer", "2"]
-    assert written.startswith("12 numbers per word")
+    assert written.startswith("12 dimensions per word")
     sentences = [["the", "bank", "rose", "."], ["a", "bank", "."], ["bank", "it", "."]]
     layers = [found[:, tokens.index("bank")] for found, tokens in zip(mild.layers(sentences), sentences, strict=True)]
     names = (1, 2, 4)  # the third sentence has the word twice: which one would be meant?
@@ -89,6 +89,11 @@ def test_of_two_uses_the_layer_where_they_differ_most_is_named(call, mild):
     assert expected in call("embed", "--model", "mild", "the bank rose .", "a bank .").out.splitlines()
 
 
+def test_of_two_equal_uses_no_layer_is_named(embed):
+    said = "The two uses of bank have nearly the same vectors in every layer."
+    assert said in embed("the bank .", "the bank .").out.splitlines()
+
+
 def test_where_no_layer_separates_the_uses_it_is_said(embed):
     assert "No layer separates the uses of bank." in embed(*["the bank ."] * 3).out.splitlines()
 
@@ -116,7 +121,7 @@ def test_many_sentences_make_a_short_table_and_say_so(embed):
 def test_sentences_can_be_compared_by_their_vectors(embed):
     done = embed("The bank.", "A river.", "--sentence-vectors")
     assert "A river ." in done.out
-    assert "numbers per sentence" in done.out
+    assert "dimensions per sentence" in done.out
 
 
 def test_without_a_name_the_bundled_model_is_taken_and_nothing_is_noted(call):
@@ -364,8 +369,8 @@ def test_a_merge_of_named_parts_says_what_is_missing(stelmo, model, corpus, tmp_
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--shard", "1/2", "--ray", "local", "-o", "v.parquet"], "--shard and --ray exclude each other"),
-        (["--merge", "--shard", "1/2", "-o", "v.npz"], "--shard and --merge exclude each other"),
+        (["--shard", "1/2", "--ray", "local", "-o", "v.parquet"], "--shard and --ray cannot be combined"),
+        (["--merge", "--shard", "1/2", "-o", "v.npz"], "--shard and --merge cannot be combined"),
         (["--shard", "1/2"], "--shard writes to disk; name the output"),
         (["--ray", "local", "-o", "-"], "--ray writes to disk"),
         (["--workers", "2", "-o", "v.npz"], "--workers requires --ray"),

@@ -46,7 +46,7 @@ def test_an_index_of_uses_is_described(tmp_path):
     lines = dict(describe(tmp_path / "uses"))
     assert lines["format"] == "index of word uses"
     assert lines["uses"] == "5 in 2 sentences"  # the full stop is no word
-    assert lines["vectors"] == "3 layers of 12 numbers, int8"
+    assert lines["vectors"] == "3 layers of 12 dimensions, int8"
 
 
 def test_precomputed_layers_are_described(tmp_path):

@@ -41,6 +41,7 @@ def test_hdf5_without_softmax_is_tuned_and_written_in_both_layouts(tune, tmp_pat
     assert "run/model: best at step" in done.out.splitlines()[-1]
     ours, theirs = models.read(tmp_path / "run" / "model"), models.read(tmp_path / "run" / "hdf5")
     assert ours.fingerprint() == theirs.fingerprint()
+    assert "hdf5: this format has no warm state" in done.err
     assert (tmp_path / "run" / "hdf5" / "softmax_weights.hdf5").is_file()
 
 

@@ -25,13 +25,13 @@ def stelmo(tmp_path, monkeypatch, capsys):
 
 def test_the_vocabularys_token_layer(stelmo):
     done = stelmo("-m", "my-model", "-o", "words.vec")
-    assert (done.code, done.out) == (0, "words.vec: 8 words, 6 numbers each\n")
+    assert (done.code, done.out) == (0, "words.vec: 8 words, 6 dimensions each\n")
     assert static.read("words.vec").width == 6
 
 
 def test_means_over_a_corpus(stelmo):
     done = stelmo("corpus.txt", "-m", "my-model", "-o", "words.txt", "--min-count", "10", "--layer", "1")
-    assert (done.code, done.out) == (0, "words.txt: 3 words, 12 numbers each; 5 rare words left out\n")
+    assert (done.code, done.out) == (0, "words.txt: 3 words, 12 dimensions each; 5 rare words left out\n")
     assert static.read("words.txt").words == ["bank", ".", "The"]
 
 
@@ -40,8 +40,8 @@ def test_standard_input_and_notes_on_what_is_left_out(stelmo):
     done = stelmo("-", "--from", "jsonl", "-m", "my-model", "-o", "words.bin", "--max-words", "3", stdin=lines)
     assert done.code == 0, done.err
     assert static.read("words.bin").words == ["bank", "a"]
-    assert "1 words that contain white space are left out" in done.err
-    assert "2 tokens are left out: their words first appeared after --max-words others" in done.err
+    assert "1 word that contains white space: left out" in done.err
+    assert "2 tokens are left out: their words first occurred when --max-words were already stored" in done.err
 
 
 @pytest.mark.parametrize(

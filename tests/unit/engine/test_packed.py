@@ -348,7 +348,7 @@ def test_a_changed_word_moves_only_what_may_see_it(kind, sentence, data):
 
 def test_a_word_is_seen_as_far_as_the_encoder_reaches():
     sentence = ["the"] * 30
-    for kind, reach in (("transformer", 30), ("gated-cnn", tiny.GATED_CNN.sees)):
+    for kind, reach in (("transformer", 30), ("gated-cnn", tiny.GATED_CNN.receptive_field)):
         model = IN_DOUBLE[kind]
         (before,), (after,) = model.layers([sentence]), model.layers([["bank", *sentence[1:]]])
         moved_T = (np.abs(before - after)[-1, :, :6] > 1e-13).any(-1)

@@ -152,9 +152,9 @@ def test_the_devices_to_choose_from_are_named():
 
 
 def test_a_card_number_is_for_a_gpu_without_one():
-    assert available("cpu", card=3) == torch.device("cpu")
+    assert available("cpu", gpu=3) == torch.device("cpu")
     with pytest.raises(ConfigError, match="device: 'cuda:99'"):
-        available("cuda:99", card=0)
+        available("cuda:99", gpu=0)
 
 
 @pytest.mark.parametrize(

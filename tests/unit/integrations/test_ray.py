@@ -127,7 +127,7 @@ def test_a_port_that_refuses_is_said_in_one_sentence():
 
 
 def test_a_port_that_stays_silent_has_a_time_limit(monkeypatch):
-    monkeypatch.setattr(on_ray, "SILENT_AFTER", 2)
+    monkeypatch.setattr(on_ray, "ANSWER_TIMEOUT", 2)
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(ConfigError, match="silent for 2 seconds"):
         on_ray._refuse_silent(f"127.0.0.1:{server.getsockname()[1]}")
 

@@ -114,7 +114,7 @@ def test_no_words_have_no_vector(folder):
 
 def test_a_doc_from_elsewhere_has_no_similarity(folder):
     doc = pipeline(folder)("a bank")
-    with pytest.raises(DataError, match="12 and 0 numbers; both must come through the same pipeline"):
+    with pytest.raises(DataError, match="12 and 0 dimensions; both must come through the same pipeline"):
         doc.similarity(spacy.blank("en")("a bank"))
 
 

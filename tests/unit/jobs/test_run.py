@@ -278,6 +278,20 @@ def test_a_finished_output_of_another_run_is_not_taken_for_this_one(sentences, s
         embed(tmp_path / "v.npz", settings, sentences)
 
 
+def test_vectors_from_another_warm_state_are_not_taken_for_these(tmp_path):
+    model = tiny.model(state="warm")
+    model.warm_up([["the", "bank"]])
+    embed(tmp_path / "v.npz", model=model)
+    with pytest.raises(PulledPlugError):
+        embed(tmp_path / "broken.npz", model=model, sentences=interrupted(9))
+    assert embed(tmp_path / "v.npz", model=model) == (len(SENTENCES), False)
+    model.warm_up([["river", "river", "river"]])
+    with pytest.raises(OutputError, match="exists"):
+        embed(tmp_path / "v.npz", model=model)
+    with pytest.raises(OutputError, match="left by a run with another warm_state"):
+        embed(tmp_path / "broken.npz", model=model)
+
+
 def test_an_output_that_was_changed_is_not_taken_for_a_finished_one(tmp_path):
     embed(tmp_path / "v.npz")
     (tmp_path / "v.npz").write_text("precious")

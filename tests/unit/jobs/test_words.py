@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 import tiny
 
+import stelmo
 from stelmo.errors import ConfigError, DataError, ModelError, OutputError
 from stelmo.jobs import words
 from stelmo.settings import WordSettings
 from stelmo.store import static
 from stelmo.text.formats import Sentence
+from stelmo.text.ids import Vocabulary
 
 LINES = ["the river bank .", "", "the bank", "the über bank .", "New\xa0York ."]
 SENTENCES = [Sentence(line.split(" ") if line else [], "corpus", 1) for line in LINES]
@@ -52,6 +54,12 @@ def test_a_vocabulary_keeps_its_order_without_the_marks(tmp_path, monkeypatch, t
     found = static.read(tmp_path / "w.txt")
     assert found.words == list(tiny.WORDS[2:])
     np.testing.assert_allclose(found.vectors_VD, model.token_vectors(tiny.WORDS[2:]), rtol=1e-5, atol=1e-6)
+
+
+def test_a_word_that_a_vocabulary_repeats_is_written_once(tmp_path):
+    model = stelmo.Model(tiny.saved(vocabulary=Vocabulary((*tiny.WORDS, "the", "bank"))))
+    assert words.write_vocabulary(model, tmp_path / "w.vec") == words.Written(words=8, width=6)
+    assert static.read(tmp_path / "w.vec").words == list(tiny.WORDS[2:])
 
 
 def test_rare_words_are_left_out_and_counted(tmp_path):

@@ -304,3 +304,18 @@ def test_the_vector_that_predicts_a_position_gives_the_mean_log_probability_of_b
         expected = np.log([guess.forward for guess in guesses]) / 2 + np.log([guess.backward for guess in guesses]) / 2
         difference = found_NV[number, ids] - expected
         np.testing.assert_allclose(difference, difference[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_the_caller_s_autocast_does_not_round_probabilities(half):
+    model, sentence = tiny.model(), ["the", "bank", "."]
+
+    def found():
+        scores = lm.log_probs(model, model.softmax, [sentence])[0]
+        best = [guess.probability for guess in lm.guesses(model, model.softmax, sentence, 1, 3).forward]
+        ((forward, _),) = lm.candidates(model, model.softmax, [sentence], 3)
+        return np.concatenate([scores.forward, scores.backward, best, forward.log_probs.ravel()])
+
+    expected = found()
+    with torch.autocast("cpu", half):
+        np.testing.assert_allclose(found(), expected, rtol=1e-5)

@@ -56,7 +56,7 @@ def test_the_other_direction_turns_every_run_around(lengths):
     expected = torch.cat([part.flip(0) for part in torch.split(torch.arange(sum(lengths)), lengths)])
     assert order_N.equal(expected)
     assert order_N[order_N].equal(torch.arange(sum(lengths)))
-    assert turned.places_N.equal(runs.read_N[order_N])
+    assert turned.position_N.equal(runs.offset_N[order_N])
 
 
 @settings(max_examples=40)

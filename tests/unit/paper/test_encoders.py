@@ -13,6 +13,7 @@ from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.paper import cells, encoders, report
 from stelmo.paper import run as runs
 from stelmo.paper.cells import Cell, Setup
+from stelmo.paper.document import Text
 from stelmo.store.runs import Run
 
 PRESETS = ("laptop", "laptop-transformer")
@@ -49,7 +50,7 @@ def finish(setup):
             {"step": 4, "tokens": 4000, "loss_forward": 1.0, "seconds": 20.0},
         ]
         lines(setup.to / "runs" / training.name / "log.jsonl", log)
-        (setup.to / "runs" / training.proof).write_text("done\n")
+        (setup.to / "runs" / training.result_file).write_text("done\n")
         rows = [
             {"probe": question.probe, "method": question.method, "vectors": vectors, question.figure: figure}
             for question in encoders.QUESTIONS
@@ -59,14 +60,14 @@ def finish(setup):
             ]
         ]
         lines(
-            setup.to / "runs" / probing.proof,
+            setup.to / "runs" / probing.result_file,
             [*rows, {"probe": "wsd", "method": "first sense", "vectors": "", "F1": 65.2}],
         )
     speed = [
         {"model": "a", "parameters": 5_290_000, "no word known": 1000, "every word known": 2000, "one sentence": 300},
         {"model": "b", "parameters": 5_300_000, "no word known": 1500, "every word known": 2500, "one sentence": 600},
     ]
-    lines(setup.to / "runs" / cells.embedding_speed(setup).proof, speed)
+    lines(setup.to / "runs" / cells.embedding_speed(setup).result_file, speed)
 
 
 def row(text, *starts):
@@ -205,7 +206,7 @@ def test_three_encoders_are_trained_probed_and_compared(tmp_path, monkeypatch, c
     for cell in cells.cells(setup):
         done = run(monkeypatch, capsys, *cell.command)
         assert done.code == 0, done.err
-        (setup.to / "runs" / cell.proof).write_text(done.out)
+        (setup.to / "runs" / cell.result_file).write_text(done.out)
         assert runs.is_finished(cell, setup.to)
     text = report.write(setup).read_text().partition("## Commands")[0]
     assert "not run" not in text
@@ -213,3 +214,19 @@ def test_three_encoders_are_trained_probed_and_compared(tmp_path, monkeypatch, c
     assert (setup.to / encoders.PICTURE).is_file()
     for preset in presets:
         assert Run(setup.to / "runs" / f"encoder-{preset}").log.entries()[-1]["seconds"] >= 0.2
+
+
+@pytest.mark.parametrize(
+    ("vectors", "start"),
+    [
+        (None, "random weights"),
+        ("random", "random weights"),
+        ("a.txt", "static vectors"),
+        ("trained", "static vectors"),
+    ],
+)
+def test_the_report_says_where_the_encoders_started(vectors, start, setup):
+    setup = setup._replace(vectors=vectors)
+    assert ("--vectors" in cells.training(setup, "laptop").command) == (start == "static vectors")
+    text = next(block.text for block in encoders.report(setup) if isinstance(block, Text))
+    assert f"from {start}" in text

@@ -11,7 +11,9 @@ import time
 
 import numpy as np
 import pytest
-from unit.tasks import samples
+import tiny
+from commands import run as run_command
+from unit.tasks import more_samples, samples
 
 from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.paper import cells, document, report
@@ -67,6 +69,53 @@ def test_cells_that_tables_share_are_run_once(setup):
     assert "sst5-elmo-none" in names
     assert "sst5-elmo-both-lambda-0.001" in names  # of Table 1, Table 2, Table 3 and Figure 1 alike
     assert sum(name.startswith("ner") for name in names) == 2
+
+
+@pytest.mark.parametrize("parts", [("table2", "table1"), ("table3", "table1"), ("table1", "table3")])
+def test_a_cell_of_several_parts_has_the_most_seeds_in_whatever_order(parts, setup):
+    """ELMo as in Table 1 is also in Tables 2 and 3, which need fewer seeds."""
+    (cell,) = [cell for cell in cells.cells(setup._replace(parts=parts)) if cell == cells.with_elmo(setup, "sst5")]
+    assert cell.seeds == 3
+    assert "--seeds 3" in runs.command_line(cell)
+
+
+@pytest.mark.parametrize(
+    ("part", "names"),
+    [
+        ("figure2", {"ner-elmo-input-lambda-0.1"}),
+        (
+            "table7",
+            {
+                "ner-elmo-none",
+                "ner-elmo-input-lambda-0.1",
+                "corpus-ner",
+                "tuned-ner",
+                "ner-elmo-input-lambda-0.1-tuned",
+            },
+        ),
+    ],
+)
+def test_a_part_runs_what_it_reports_and_nothing_else(part, names, setup):
+    assert {cell.name for cell in cells.cells(setup._replace(parts=(part,), tasks=("ner",)))} == names
+
+
+def test_vectors_that_are_not_a_file_concern_the_tasks_alone(setup):
+    chosen = setup._replace(vectors="trained", parts=("table1", "table4", "table5"))
+    found = {cell.name: cell.command for cell in cells.cells(chosen)}
+    assert "trained" in found["ner-elmo-none"]
+    assert "--vectors" not in found["neighbours"]
+    assert "--vectors" not in found["probe-wsd"]
+    assert "--vectors" in cells.neighbours(setup._replace(vectors="glove.txt")).command
+
+
+def test_a_model_has_its_vocabulary_in_its_folder_even_if_its_run_is_named(setup, tmp_path):
+    run = tmp_path / "pretrained"
+    (run / "model").mkdir(parents=True)
+    (run / "model" / "weights.hdf5").touch()
+    for name, model in (("a", run), ("b", run / "model"), ("c", run / "model" / "weights.hdf5")):
+        (run / "run.json").touch()
+        prepare, _ = cells.tuning(setup._replace(model=str(model), to=tmp_path / name), "ner")
+        assert prepare.command[-2:] == ("--vocabulary", str(run / "model" / "vocab.txt"))
 
 
 def test_a_cell_is_a_command_that_can_be_typed(setup):
@@ -134,6 +183,17 @@ def test_a_gain_says_how_sure_it_is(setup):
 
 
 @pytest.mark.pictures
+def test_a_sure_loss_is_not_a_significant_gain(setup):
+    pair = cells.baseline(setup, "sst5"), cells.with_elmo(setup, "sst5")
+    for cell, right in zip(pair, ([110, 112], [80, 82]), strict=True):
+        finish(setup, cell, [50.0, 50.0], [number / 2 for number in right])
+        count(setup, cell, right, 200)
+    text = text_of(setup)
+    assert row(text, "SST-5", "55.5 ± 0.7")[5] == "**< 0.001**"
+    assert "Significant gains (p < 0.05): 0 of 1." in text
+
+
+@pytest.mark.pictures
 def test_a_small_gain_is_neither_sure_nor_as_large_as_the_paper_s(setup):
     pair = cells.baseline(setup, "sst5"), cells.with_elmo(setup, "sst5")
     for cell, right in zip(pair, ([80, 82], [81, 82]), strict=True):
@@ -188,6 +248,17 @@ def test_ablations_have_at_most_their_number_of_seeds(setup):
     assert {cell.seeds for cell in cells.figure_1(setup, "sst5")[0.01]} == {2}
     found = {cell.name: cell.seeds for cell in cells.cells(setup)}
     assert found["sst5-elmo-both-lambda-0.001"] == 3  # of Table 1 as well
+
+
+@pytest.mark.parametrize(("options", "seeds"), [((), 2), (("--seeds", 1), 1), (("--seeds-of", "squad=5"), 5)])
+def test_squad_has_two_seeds_unless_fewer_are_asked_for(options, seeds, setup, tmp_path, monkeypatch, capsys):
+    (setup.data / "squad").mkdir()
+    for split in ("train", "dev"):
+        (setup.data / "squad" / f"{split}-v1.1.json").write_text(more_samples.SQUAD)
+    arguments = ["--data", setup.data, "--to", setup.to, "--model", tiny.folder(tmp_path / "model"), "--only-report"]
+    done = run_command(monkeypatch, capsys, "paper", *arguments, "--parts", "table1", "--tasks", "squad", *options)
+    assert done.code == 0, done.err
+    assert (setup.to / "report.md").read_text().count(f"--seeds {seeds} ") == 2
 
 
 def test_on_a_share_of_the_data_evaluations_are_closer_and_the_rate_falls_sooner(setup):
@@ -377,6 +448,7 @@ def test_a_report_is_of_one_model_and_one_size(setup, change, named):
         ({"size": "enormous"}, ConfigError, "enormous"),
         ({"parts": ("table2",), "tasks": ("ner",)}, ConfigError, "ner"),
         ({"vectors": "nowhere.txt"}, DataError, "nowhere.txt"),
+        ({"vectors": "none"}, ConfigError, "would have no input"),
         ({"transformer": "nowhere"}, DataError, "nowhere"),
     ],
 )

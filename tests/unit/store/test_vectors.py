@@ -71,3 +71,18 @@ def test_empty_sentences_of_hdf5_share_one_dataset(tmp_path):
     path = written(tmp_path / "v.hdf5", [[]] * 50, [np.zeros((0, 2), np.float32)] * 50)
     with h5py.File(path) as file:
         assert len({h5py.h5o.get_info(file[str(number)].id).addr for number in range(50)}) == 1
+
+
+def test_a_row_group_of_parquet_ends_after_some_numbers_and_the_rows_are_the_same(tmp_path, monkeypatch):
+    from pyarrow import parquet
+
+    sentences = [["a"] * (number % 5) for number in range(40)]
+    arrays = [np.full((len(tokens), 2), number, np.float32) for number, tokens in enumerate(sentences)]
+    monkeypatch.setattr(vectors.ParquetWriter, "NUMBERS", 24)  # twelve words
+    path = written(tmp_path / "v.parquet", sentences, arrays)
+    metadata = parquet.read_metadata(path)
+    sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    assert len(sizes) == 6
+    assert max(sizes) <= 8
+    for one, other in zip(read_parquet(path), arrays, strict=True):
+        np.testing.assert_array_equal(np.asarray(one, np.float32).reshape(-1, 2), other)

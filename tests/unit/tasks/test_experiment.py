@@ -1,10 +1,14 @@
 """What holds for every task's network: it learns a few examples by heart, comes back from disk, and can be stopped."""
 
+import io
 import json
+import sys
+from pathlib import Path
 
 import pytest
 import tiny
 import torch
+from commands import run as run_command
 from unit.tasks import more_samples, samples
 
 from stelmo.errors import ConfigError, DataError, ModelError, OutputError
@@ -26,6 +30,14 @@ SAMPLES = {
 NAMES = {
     "ner": "conll", "srl": "jsonl", "sst5": "txt", "snli": "jsonl", "squad": "json", "coref": "conll",
 }  # fmt: skip
+PLAIN = {  # text to predict on
+    "ner": "Kim sat .\nBerta left Oslo .\n",
+    "srl": "Kim *said* we *won* .\n",
+    "sst5": "It shines .\n",
+    "snli": "A man sat .\tA dog ran .\n",
+    "squad": '{"context": "Kim won.", "question": "Who won?"}\n',
+    "coref": "Kim said she won .\n\nBerta left .\n",
+}
 SMALL = {  # of each network, as small as it still learns
     "ner": ["size.filters=[[3, 8]]", "size.hidden=[12, 8]", "size.dropout=0"],
     "srl": ["size.hidden=16", "size.layers=4", "size.dropout=0"],
@@ -292,6 +304,67 @@ def test_unlabelled_text_is_answered_in_the_official_format(name, tmp_path):
 
 
 @every_task
+@pytest.mark.parametrize("texts", [SAMPLES, PLAIN], ids=["labelled", "plain"])
+def test_standard_input_can_be_predicted_on_like_a_file(name, texts, tmp_path, monkeypatch):
+    """It can be read only once."""
+    (tmp_path / "file").write_text(texts[name], encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(texts[name].encode()), "utf-8"))
+    piped, read = (TASKS[name].data.read_new(path) for path in (Path("-"), tmp_path / "file"))
+    assert read
+    assert experiment.sentences(TASKS[name], piped) == experiment.sentences(TASKS[name], read)
+
+
+def glove(path, **vectors):
+    path.write_text("".join(f"{word} {' '.join(map(str, numbers))}\n" for word, numbers in vectors.items()))
+    return str(path)
+
+
+def test_the_file_of_the_static_vectors_may_be_elsewhere_when_predicting(tmp_path):
+    source = glove(tmp_path / "vectors.txt", it=[1, 2], zed=[3, 4])
+    config = small("sst5", "epochs=1")._replace(vectors=source)
+    trained(config, folder("sst5", tmp_path / "data"), tmp_path / "run")
+    (tmp_path / "vectors.txt").rename(tmp_path / "moved.txt")
+    (tmp_path / "new.txt").write_text("Zed .\n")
+    messages = []
+    for vectors, known in ((None, False), (str(tmp_path / "moved.txt"), True)):
+        built = experiment.read_run(tmp_path / "run", "sst5", vectors=vectors)
+        experiment.predict_file(built, tmp_path / "new.txt", tmp_path / "answers", messages.append)
+        assert built.words.static.lacks("Zed") is not known
+    assert len(messages) == 1
+    assert "pass --vectors" in messages[0]
+    with pytest.raises(DataError, match="nowhere: no such file"):
+        experiment.read_run(tmp_path / "run", "sst5", vectors="nowhere")
+    with pytest.raises(ConfigError, match="run: a run of sst5, not of squad"):
+        experiment.read_run(tmp_path / "run", "squad")
+
+
+def test_vectors_that_were_not_of_a_file_are_nowhere_else(tmp_path):
+    trained(small("sst5", "epochs=1"), folder("sst5", tmp_path / "data"), tmp_path / "run")
+    with pytest.raises(ConfigError, match="trained with --vectors random"):
+        experiment.read_run(tmp_path / "run", "sst5", vectors=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--predict", "run", "new.txt", "--size", "paper"], "--size has no effect here: with --predict"),
+        (["--predict", "run", "new.txt", "--data", "data", "--to", "other"], "--data has no effect here"),
+        (["--predict", "run", "new.txt", "--set", "lr=1"], "--set has no effect here"),
+        (["--data", "data", "--to", "run", "-o", "answers"], "--output has no effect here: it is the file"),
+        (
+            ["--data", "data", "--to", "run", "--transformer", "bert", "--set", "elmo.finetune=true"],
+            "without --model, --finetune",
+        ),
+    ],
+)
+def test_an_option_without_effect_is_refused(options, named, monkeypatch, capsys):
+    refused = run_command(monkeypatch, capsys, "task", "ner", *options)
+    assert refused.code == 2
+    assert named in refused.err
+    assert refused.err.count("\n") == 1
+
+
+@every_task
 @pytest.mark.parametrize("placement", ["input", "output", "both"])
 def test_elmo_reaches_the_loss_at_every_place(name, placement, tmp_path):
     model = tiny.model()
@@ -428,6 +501,18 @@ def test_another_bilm_than_the_one_trained_with_is_refused(tmp_path):
 def test_a_wrong_setting_is_refused(words, message):
     with pytest.raises(ConfigError, match=message):
         network.configure("ner", assignments=words)
+
+
+def test_a_setting_of_a_size_is_unset_by_none():
+    assert network.configure("ner", "workstation").train.average == 0.998
+    words = ["average=none", "patience=none", "evaluate_every=none", "decay=none"]
+    chosen = network.configure("ner", "workstation", assignments=words).train
+    assert (chosen.average, chosen.patience, chosen.evaluate_every) == (None, None, None)
+    assert chosen.decay == "none"
+    assert network.configure("squad", "cpu", assignments=["size.train_tokens=none"]).size.train_tokens is None
+    assert network.configure("ner", "workstation", assignments=["epochs=2", "steps=none"]).train.steps is None
+    with pytest.raises(ConfigError, match="lr: "):
+        network.configure("ner", assignments=["lr=none"])
 
 
 def test_a_network_that_would_read_nothing_is_refused():

@@ -78,7 +78,8 @@ def test_new_words_share_a_vector_if_the_file_is_no_longer_the_same(now, tmp_pat
     if now is not None:
         glove(tmp_path / "vectors.txt", **now)
     assert with_words_of(static, source, [["zed"]], messages.append) is static
-    assert messages == [f"1 words share one vector: {source} does not have the static vectors of the training"]
+    (message,) = messages
+    assert message.startswith(f"1 words share one vector: {source} does not have the static vectors of the training")
 
 
 @pytest.mark.parametrize("tuned", [False, True])

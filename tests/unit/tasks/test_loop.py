@@ -22,16 +22,6 @@ def test_another_seed_is_another_order():
     assert loop.shuffled(examples, lambda n: 1, 4, 0) != loop.shuffled(examples, lambda n: 1, 4, 1)
 
 
-@given(lengths, st.integers(1, 400))
-def test_the_longest_are_predicted_first_and_all_of_them_in_batches_within_the_budget(sizes, tokens):
-    batches = loop.by_length(sizes, lambda size: size, tokens)
-    found = [position for batch in batches for position in batch]
-    assert sorted(found) == list(range(len(sizes)))
-    assert [sizes[position] for position in found] == sorted(sizes, reverse=True)
-    padded = [len(batch) * max(sizes[position] for position in batch) for batch in batches]
-    assert all(size <= tokens or len(batch) == 1 for size, batch in zip(padded, batches, strict=True))
-
-
 @given(lengths, st.integers(1, 400), st.integers(1, 400))
 def test_a_smaller_sample_is_a_part_of_a_larger_one(sizes, one, other):
     examples = list(enumerate(sizes))

@@ -12,10 +12,10 @@ from stelmo.tasks.reading import (
     files,
     filled,
     find,
-    leaving_out,
     most,
+    refuse_empty,
     rows,
-    some,
+    skipping_flawed,
     text_lines,
     tokens_of,
 )
@@ -86,7 +86,7 @@ def flawed():
 
 
 def test_a_flaw_stops_with_the_way_out():
-    with pytest.raises(ExampleError) as caught, leaving_out(None):
+    with pytest.raises(ExampleError) as caught, skipping_flawed(None):
         flawed()
     assert str(caught.value) == "a.txt:3: 2 columns; expected 4"
 
@@ -94,7 +94,7 @@ def test_a_flaw_stops_with_the_way_out():
 def test_flaws_are_counted_by_reason_with_the_first_of_each():
     skipped = Skipped()
     for _ in range(2):
-        with leaving_out(skipped):
+        with skipping_flawed(skipped):
             flawed()
     skipped.add("b.txt:9: no answer")
     assert skipped.reasons == {"not 4": 2, "no answer": 1}
@@ -103,7 +103,7 @@ def test_flaws_are_counted_by_reason_with_the_first_of_each():
 
 
 def test_other_errors_are_not_swallowed():
-    with pytest.raises(DataError, match="gone"), leaving_out(Skipped()):
+    with pytest.raises(DataError, match="gone"), skipping_flawed(Skipped()):
         raise DataError("gone")
 
 
@@ -111,11 +111,11 @@ def test_a_file_in_which_everything_is_flawed_says_so(tmp_path):
     skipped = Skipped()
     skipped.add("a.txt:3: 2 columns", "not 4")
     with pytest.raises(DataError, match=r"no trees without a flaw \(1 skipped, first a\.txt:3: 2 columns\)"):
-        some([], tmp_path, "trees", skipped)
+        refuse_empty([], tmp_path, "trees", skipped)
 
 
 def test_what_there_is_passes(tmp_path):
-    assert some([1], tmp_path, "trees") == [1]
+    assert refuse_empty([1], tmp_path, "trees") == [1]
 
 
 # Columns

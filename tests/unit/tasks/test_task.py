@@ -29,14 +29,14 @@ def test_equal_runs_gain_nothing():
     run = [accuracy([1, 0, 1, 1, 0] * 20)] * 2
     found = bootstrap_gain(run, run, resamples=500)
     assert (found.mean, found.low, found.high, found.p) == (0.0, 0.0, 0.0, 1.0)
-    assert not found.is_sure
+    assert not found.is_significant
 
 
 def test_a_large_gain_is_sure_in_either_direction():
     low, high = [accuracy([1] * 40 + [0] * 60)], [accuracy([1] * 70 + [0] * 30)]
     up, down = bootstrap_gain(low, high), bootstrap_gain(high, low)
-    assert up.is_sure
-    assert down.is_sure
+    assert up.is_significant
+    assert down.is_significant
     assert up.mean == pytest.approx(30.0)
     assert down.mean == pytest.approx(-30.0)
     assert 0 < up.low < 30 < up.high

@@ -1,3 +1,4 @@
+import bz2
 import gzip
 import io
 import lzma
@@ -170,6 +171,12 @@ def test_what_follows_a_compressed_file_is_not_passed_over(tmp_path, compress):
 def test_a_binary_file_is_called_so(tmp_path):
     with pytest.raises(DataError, match=":1: a zero byte, as in binary files; expected text in UTF-8"):
         lines(written(tmp_path, b"\x93NUMPY\x01\x00v\n"))
+
+
+@pytest.mark.parametrize(("data", "kind"), [(bz2.compress(b"one\n"), "bzip2"), (b"PK\x03\x04\x14\x00", "zip")])
+def test_a_kind_of_compression_that_is_not_read_is_named(tmp_path, data, kind):
+    with pytest.raises(DataError, match=f"a {kind} file, which is not read; unpack it, or compress it with gzip or xz"):
+        lines(written(tmp_path, data))
 
 
 @pytest.mark.parametrize(

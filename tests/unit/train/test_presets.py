@@ -42,10 +42,10 @@ def test_words_win_over_the_file_and_the_file_over_the_preset(tmp_path):
 
 def test_the_encoder_of_a_preset_can_be_replaced_and_changed():
     words = ["encoder.kind=gated-cnn", "encoder.width=8", "encoder.blocks=[[[3, 8]]]"]
-    assert plan("tiny", words=words).model.encoder == GatedCnnConfig(width=8, blocks=[[(3, 8)]])
-    assert plan("laptop-transformer", words=["encoder.layers=5"]).model.encoder.layers == 5
-    assert plan("tiny", words=["encoder.cells=9"]).model.lstm.cells == 9
-    assert plan("laptop-transformer", words=["lstm.cells=9", "lstm.projection=7"]).model.lstm.cells == 9
+    assert plan("tiny", assignments=words).model.encoder == GatedCnnConfig(width=8, blocks=[[(3, 8)]])
+    assert plan("laptop-transformer", assignments=["encoder.layers=5"]).model.encoder.layers == 5
+    assert plan("tiny", assignments=["encoder.cells=9"]).model.lstm.cells == 9
+    assert plan("laptop-transformer", assignments=["lstm.cells=9", "lstm.projection=7"]).model.lstm.cells == 9
 
 
 @pytest.mark.parametrize("preset", ["laptop-transformer", "laptop-gated-cnn"])
@@ -57,12 +57,12 @@ def test_the_other_encoders_have_about_the_size_of_laptop_and_read_as_many_words
 
 
 def test_a_budget_replaces_the_preset_s():
-    found = plan("tiny", words=["time=90m"]).train
+    found = plan("tiny", assignments=["time=90m"]).train
     assert (found.epochs, found.tokens, found.time) == (None, None, "90m")
 
 
 def test_a_model_of_word_ids_takes_its_size_from_the_vocabulary():
-    assert plan("tiny", words=["input.kind=words"], vocabulary=77).model.input == WordInput(words=77)
+    assert plan("tiny", assignments=["input.kind=words"], vocabulary=77).model.input == WordInput(words=77)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_model_of_word_ids_takes_its_size_from_the_vocabulary():
 )
 def test_wrong_settings_are_named(words, message):
     with pytest.raises(ConfigError, match=message):
-        plan("tiny", words=words)
+        plan("tiny", assignments=words)
 
 
 def test_settings_need_a_budget():

@@ -25,7 +25,7 @@ from stelmo.text.ids import word_ids
 from stelmo.train.learner import Learner, counted_start, random_softmax
 from stelmo.train.presets import plan
 from stelmo.train.pretrain import Outcome, pretrain
-from stelmo.train.world import Many
+from stelmo.train.world import Distributed
 
 SMALL = ("batch=8", "unroll=6", "lstm.cells=12", "validate_every=15", "log_every=7")
 
@@ -44,7 +44,7 @@ def four(tmp_path_factory):
 
 def settings(*words, budget="tokens=1920", vocabulary=None):
     """40 steps."""
-    return plan("tiny", words=[*SMALL, budget, *words], vocabulary=vocabulary)
+    return plan("tiny", assignments=[*SMALL, budget, *words], vocabulary=vocabulary)
 
 
 class Finished(NamedTuple):
@@ -96,7 +96,7 @@ def entries(run):
 @pytest.mark.parametrize("negatives", ["all", 8])
 def test_four_sentences_are_learnt_by_heart(negatives, four, tmp_path):
     words = ["batch=2", "unroll=8", "tokens=6400", "lr=0.01", "dropout=0", f"negatives={negatives}"]
-    best = pretrain(plan("tiny", words=words), four, tmp_path / "run").best
+    best = pretrain(plan("tiny", assignments=words), four, tmp_path / "run").best
     assert best.forward < 2
     assert best.backward < 2
 
@@ -368,6 +368,14 @@ def test_the_average_of_every_tenth_step_is_kept_and_training_is_the_same(corpus
     torch.testing.assert_close(load_file(last / "model.safetensors")["lstm_forward.0.kernel"], mean)
 
 
+def test_before_the_first_averaged_step_the_last_weights_are_kept(corpus, tmp_path):
+    short = "validate_every=3", "count_biases=false"
+    for name, words in {"plain": short, "averaged": (*short, "average=0.9")}.items():
+        assert pretrain(settings(*words, budget="tokens=384"), corpus, tmp_path / name).step == 8
+    assert entries(tmp_path / "averaged") == entries(tmp_path / "plain")
+    assert contents(tmp_path / "averaged") == contents(tmp_path / "plain")
+
+
 def test_a_run_can_be_averaged_from_where_it_is_resumed(corpus, tmp_path):
     killed(settings("checkpoint_every=10"), corpus, tmp_path / "run", 24)
     assert pretrain(settings("checkpoint_every=10", "average=0.9"), corpus, tmp_path / "run").finished
@@ -454,8 +462,13 @@ def test_a_run_of_other_settings_is_refused_by_name(whole, corpus):
 
 def test_parts_that_do_not_divide_a_batch_are_refused_before_anything_is_written(corpus, tmp_path):
     with pytest.raises(ConfigError, match="accumulate: the 4 rows of a process cannot be cut into 8 equal parts"):
-        pretrain(settings("accumulate=8"), corpus, tmp_path / "run", world=Many(0, 2))
+        pretrain(settings("accumulate=8"), corpus, tmp_path / "run", world=Distributed(0, 2))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_device_without_double_precision_is_refused(corpus, tmp_path):
+    with pytest.raises(ConfigError, match="device: mps has no float64"):
+        pretrain(settings("device=mps"), corpus, tmp_path / "run")
 
 
 def test_a_corpus_smaller_than_a_batch_is_refused(four, tmp_path):
@@ -487,7 +500,8 @@ ENCODERS = {
 
 
 def end_to_end(words):
-    return plan("tiny", words=[*words, "batch=4", "unroll=20", "tokens=1600", "validate_every=8", "checkpoint_every=4"])
+    own = ["batch=4", "unroll=20", "tokens=1600", "validate_every=8", "checkpoint_every=4"]
+    return plan("tiny", assignments=[*words, *own])
 
 
 @pytest.mark.parametrize("words", ENCODERS.values(), ids=ENCODERS)

@@ -1,5 +1,8 @@
 """The fast step against the reference step: losses, end state and every gradient."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import tiny
 import torch
@@ -9,7 +12,7 @@ from stelmo.model.bilm import Softmax, State
 from stelmo.ops import reference as ops
 from stelmo.text import chars
 from stelmo.train.batches import Batch, Negatives
-from stelmo.train.step import Dropout, StepBuffers, outputs, step
+from stelmo.train.step import Dropout, StepBuffers, outputs, side_by_side, step
 
 WORDS = ["<S>", "</S>", "the", "a", "bank", "über", "日本", "of", "unbelievably", "x" * 60, "y" * 45]
 STEPS, ROWS, VOCABULARY = 5, 4, 30
@@ -141,6 +144,14 @@ def test_lower_precision_reaches_the_encoder_alone():
 
 
 @pytest.fixture
+def four_threads():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
 def two_threads():
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -231,3 +242,24 @@ def test_the_bilm_read_sentence_by_sentence_gives_the_same_layers():
     x_BTP = bilm.encoder(batch.ids_U)[batch.index_2TB[0].T]
     layers_LBTD, _ = bilm(x_BTP, torch.full((ROWS,), STEPS), bilm.zero_state(ROWS))
     torch.testing.assert_close(h_2TBP[0], layers_LBTD[-1, :, :, : LSTM.projection].transpose(0, 1))
+
+
+def test_two_calls_at_the_same_time_restore_the_number_of_threads(four_threads):
+    begun, end = threading.Event(), threading.Event()
+
+    def waiting(item):
+        begun.set()
+        end.wait()
+        return item
+
+    def late(item):
+        end.set()  # the first call ends while this one is running
+        first.result()
+        return item
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(side_by_side, waiting, (0, 1), torch.device("cpu"))
+        begun.wait()
+        assert pool.submit(side_by_side, late, (0, 1), torch.device("cpu")).result() == [0, 1]
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(torch.get_num_threads).result() == torch.get_num_threads() == 4

@@ -249,7 +249,8 @@ def test_static_vectors_give_a_new_softmax_a_better_start(saved, corpus, tmp_pat
     short = {"new_softmax": True, "softmax_words": ["tokens=160"]}
     plain = tuned(saved, known, tmp_path / "plain", "tokens=160", **short).figures["words by frequency"]
     warm = tuned(saved, known, tmp_path / "warm", "tokens=160", vectors=str(glove), **short).figures
-    assert warm["words by frequency"].perplexity < plain.perplexity
+    assert list(warm) == ["rows from vectors", "softmax learned", "everything learned"]
+    assert warm["rows from vectors"].perplexity < plain.perplexity
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])

@@ -23,7 +23,7 @@ from stelmo.text import chars
 from stelmo.text.ids import Vocabulary
 from stelmo.train.batches import Batches, word_ids
 from stelmo.train.validation import ALL, measure_heldout, validate
-from stelmo.train.world import Many, World
+from stelmo.train.world import Distributed, World
 
 
 @pytest.fixture(scope="module")
@@ -112,10 +112,10 @@ def test_about_as_many_words_are_read_as_asked(corpus, bilm, softmax):
     assert 15 <= found(corpus, bilm, softmax, tokens=20).predictions < 20 + 3 * 4
 
 
-class Apart(Many):
+class Apart(Distributed):
     """One of several processes, which keeps its sums to itself."""
 
-    def sum_(self, *tensors):
+    def all_reduce_(self, *tensors):
         self.sums = [tensor.clone() for tensor in tensors]
         for tensor in tensors:
             tensor.fill_(1.0)

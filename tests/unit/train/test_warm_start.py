@@ -192,7 +192,7 @@ def test_a_finished_run_needs_no_second_fit(corpus, glove, tmp_path, monkeypatch
 
 def test_every_process_starts_from_the_first_one_s_fit(corpus, glove, whole):
     class Second(World):
-        def lead(self, work):
+        def on_rank_0(self, work, long=False):
             return None  # the first process has done it
 
     from stelmo.progress import NoProgress
@@ -210,6 +210,12 @@ def test_vectors_are_trained_on_the_corpus_itself_once(corpus, tmp_path):
     assert (tmp_path / "warm-start" / "vectors.bin").stat().st_mtime_ns == kept
     assert torch.equal(first.softmax.weight, again.softmax.weight)
     assert not torch.equal(first.softmax.weight, random_softmax(len(corpus.vocabulary), PLAN.model, 0).weight)
+
+
+def test_a_text_without_repeated_words_trains_no_vectors():
+    pytest.importorskip("gensim")
+    with pytest.raises(DataError, match="no word occurs 5 times in the training text; prepare more text"):
+        warming.train_vectors([["a", "b"], ["c"]], lambda text: None, min_count=5)
 
 
 def test_without_gensim_trained_vectors_are_refused_before_anything_is_written(corpus, tmp_path, monkeypatch):

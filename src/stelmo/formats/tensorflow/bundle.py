@@ -41,7 +41,7 @@ def latest_checkpoint(folder: Path) -> Path:
         raise _unreadable(folder, error) from error
     there = sorted(file.removesuffix(".index") for file in files if file.endswith(".index"))
     if "checkpoint" in files:
-        name = _noted(folder / "checkpoint")
+        name = _latest_prefix(folder / "checkpoint")
         found = f"the `checkpoint` file names {name[:80]!r}"
     else:
         name = there[0] if len(there) == 1 else ""
@@ -144,7 +144,7 @@ def _unreadable(path: Path, error: OSError) -> ModelError:
     return ModelError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions")
 
 
-def _noted(note: Path) -> str:
+def _latest_prefix(note: Path) -> str:
     """The prefix in a `checkpoint` file, without the folder of the machine that wrote it."""
     text = _contents(note, _MOST_INDEX_BYTES)
     line = re.search(rb'^[ \t]*model_checkpoint_path[ \t]*:[ \t]*"((?:[^"\\\n]|\\.)*)"', text, re.MULTILINE)

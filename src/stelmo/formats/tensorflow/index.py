@@ -7,7 +7,7 @@
 
  table      block · block · ... · index block (last name → position of its block) · footer
  block      rows · restart offsets, 4 bytes each · their number, 4 | compression, 1 | checksum, 4
- row        letters shared with the previous name · letters added · value length · letters · value
+ row        bytes shared with the previous name · bytes added · value length · bytes · value
  footer     two handles (offset, size), the second of the index block, padded to 40 · magic, 8
 
 Lengths and handles are varints. Every checksum is verified.
@@ -39,7 +39,7 @@ _MOST_ELEMENTS = 1 << 58
 _MAGIC = 0xDB4775248B80FB57.to_bytes(8, "little")
 _FOOTER_BYTES = 48
 
-# Names share letters and blocks may be compressed, so a small crafted index could expand to gigabytes or take
+# Names share bytes and blocks may be compressed, so a small crafted index could expand to gigabytes or take
 # minutes. A biLM has about a hundred names, 4 kB in total.
 _MOST_NAMES = 1 << 14
 _LONGEST_NAME = 1 << 10
@@ -165,7 +165,7 @@ def _block(index: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]
         case 0:
             return _rows(raw[:-5])
         case 1:
-            return _rows(unsnapped(raw[:-5]))
+            return _rows(snappy_decompressed(raw[:-5]))
         case other:
             raise RefusedError(f"a block has compression {other}, 0 (none) or 1 (snappy) are expected")
 
@@ -179,7 +179,7 @@ def _rows(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         added, at = _varint(entries, at)
         length, at = _varint(entries, at)
         if shared > len(key) or shared + added > _LONGEST_NAME:
-            raise RefusedError(f"a name of {shared} + {added} letters follows one of {len(key)}")
+            raise RefusedError(f"a name of {shared} + {added} bytes follows one of {len(key)}")
         if length > _LONGEST_VALUE:
             raise RefusedError(f"an entry of {length} bytes, at most {_LONGEST_VALUE} are expected")
         key = key[:shared] + _take(entries, at, added)
@@ -187,7 +187,7 @@ def _rows(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         at += added + length
 
 
-def unsnapped(data: bytes) -> bytes:
+def snappy_decompressed(data: bytes) -> bytes:
     """Decompress Snappy. TensorFlow 1.2 and later do not compress an index; earlier releases may."""
     size, at = _varint(data, 0)
     out = bytearray()

@@ -2,9 +2,9 @@
 
 Two containers are read: the zip archive (torch 1.6 and later) and the older sequence of pickles and raw numbers.
 A file is refused before memory is allocated. First its instructions are checked: only those that a state dict needs, in
-a limited number, with limited integers and without nested keys. Then the pickle is followed without creating a tensor:
-every name must be one that a state dict needs, and every number it refers to must be in the file. Finally torch loads
-it with weights_only. A zip has checksums, which are compared; the older container has none.
+a limited number, with limited integers and without nested keys. Then the pickle is read once with stand-ins in place of
+tensors: every name must be one that a state dict needs, and every number it refers to must be in the file. Finally
+torch loads it with weights_only. A zip has checksums, which are compared; the older container has none.
 """
 
 import io
@@ -60,7 +60,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
     try:
         with path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("error")  # the standard library warns about text that only occurs in damaged files
-            _follow(file)
+            _dry_run(file)
         state = torch.load(path, map_location="cpu", weights_only=True)
         return {name: tensor.detach() for name, tensor in _flat(state).items()}
     except (*_DAMAGED, *_CRAFTED) as problem:
@@ -111,7 +111,7 @@ class _Storage(NamedTuple):
     bytes: int
 
 
-class _Follower(pickle.Unpickler):
+class _DryRun(pickle.Unpickler):
     """Collects the storages that a pickle refers to. Names lead to stand-ins or are refused."""
 
     def __init__(self, file: BinaryIO | io.BytesIO) -> None:
@@ -182,8 +182,8 @@ def _unpickled(data: Any) -> tuple[Any, dict[str, _Storage]]:
     _check_instructions(data)
     end = data.tell()
     data.seek(start)
-    follower = _Follower(io.BytesIO(data.read(end - start)))
-    return follower.load(), follower.storages
+    dry_run = _DryRun(io.BytesIO(data.read(end - start)))
+    return dry_run.load(), dry_run.storages
 
 
 def _check_instructions(data: Any) -> None:
@@ -245,7 +245,7 @@ def _nodes(items: list[int | None]) -> int:
     return nodes
 
 
-def _follow(file: BinaryIO) -> None:
+def _dry_run(file: BinaryIO) -> None:
     if file.read(len(ZIP_MAGIC)) == ZIP_MAGIC:
         with zipfile.ZipFile(file) as archive:
             _follow_zip(archive, file.seek(0, io.SEEK_END))
@@ -257,7 +257,7 @@ def _follow(file: BinaryIO) -> None:
 
 def _follow_zip(archive: zipfile.ZipFile, size: int) -> None:
     members = {member.filename: member for member in archive.infolist()}
-    _refuse_tricks(archive.infolist(), size)
+    _refuse_ambiguous_zip(archive.infolist(), size)
     damaged = archive.testzip()
     if damaged is not None:
         raise ValueError(f"{damaged} does not match its checksum; the file is damaged, copy it again")
@@ -272,7 +272,7 @@ def _follow_zip(archive: zipfile.ZipFile, size: int) -> None:
             raise ValueError(f"storage {storage.key} has {found:,} bytes, {storage.bytes:,} are expected")
 
 
-def _refuse_tricks(members: list[zipfile.ZipInfo], size: int) -> None:
+def _refuse_ambiguous_zip(members: list[zipfile.ZipInfo], size: int) -> None:
     """Refuse what torch.save never writes: archives that two readers could see differently, or that grow."""
     if len({member.filename.lower() for member in members}) != len(members):
         raise ValueError("the archive has a member twice")

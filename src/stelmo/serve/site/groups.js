@@ -51,7 +51,7 @@ export function groups(onhover, onpick, ondim) {
 }
 
 /** What the language model expects in place of the uses of a group, as parts of a paragraph; empty if it is not known. */
-export const expected = ({ substitutes }) => (substitutes?.length ? ["In its place the model expects: ", el("bdi", {}, substitutes.join(", ")), "."] : []);
+export const expected = ({ substitutes }) => (substitutes?.length ? ["The model expects here: ", el("bdi", {}, substitutes.join(", ")), "."] : []);
 
 /** The words that distinguish a group, or its number. */
 export const groupName = (cluster, number) => cluster.words.join(" · ") || `Group ${number + 1}`;

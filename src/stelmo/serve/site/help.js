@@ -5,7 +5,7 @@ import { el } from "./dom.js";
 const SENTENCES = [
   "Each point is one sentence that contains the word; points close to each other are uses that the model finds similar.",
   "Layer 0 knows only the spelling, so all uses are in one place; the higher layers have read the sentence, and different meanings move apart.",
-  "The colours are groups computed from the vectors alone, without any labels; each group is named after the words that occur near it most typically, and beside it are the words that the model expects in its place.",
+  "The colours are groups computed from the vectors alone, without any labels; each group is labelled with the words most typical of its sentences; beside it are the words that the model expects in place of the chosen word.",
   "Choose a point to read its sentence, type a sentence of your own to see where it lands, and press Play to watch the layers again.",
 ];
 
@@ -36,9 +36,9 @@ export function trust() {
       "A use is a point in a space of several hundred dimensions. Two dimensions cannot keep all distances. ",
       "1 means that all neighbours on the map are true neighbours; a random map has about 0.5.")));
 
-  /** value: 0 … 1, or null if there are too few uses; heap: all uses are one point. */
-  function set(value, heap) {
-    const known = value !== null && !heap;
+  /** value: 0 … 1, or null if there are too few uses; coincide: whether all uses are one point. */
+  function set(value, coincide) {
+    const known = value !== null && !coincide;
     node.hidden = false;
     figure.textContent = known ? value.toFixed(2) : "–";
     meter.firstChild.style.width = `${100 * (known ? value : 0)}%`;

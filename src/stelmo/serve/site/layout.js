@@ -15,7 +15,7 @@ function fit(points, width, height) {
 }
 
 /** Whether all points are in one place, as on a layer that sees no context. */
-export const isHeap = (points) => [0, 1].every((axis) => range(points, axis)[1] - range(points, axis)[0] < HEAP);
+export const allCoincide = (points) => [0, 1].every((axis) => range(points, axis)[1] - range(points, axis)[0] < HEAP);
 
 /** Places in a box. reference: maps of the same word that set the scale, so that uses that are closer together in one mix
     than in another are drawn closer together; without it the map fills the box. */
@@ -24,7 +24,7 @@ export const places = (points, width, height, reference = []) => spread(points.m
 /** The function that gives a point of the map its place; it applies to any further point. */
 export function projection(points, width, height, reference = []) {
   const middle = [0, 1].map((axis) => d3.mean(range(points, axis)));
-  const scale = isHeap(points) ? 0 : d3.min([points, ...reference], (map) => fit(map, width, height));
+  const scale = allCoincide(points) ? 0 : d3.min([points, ...reference], (map) => fit(map, width, height));
   return ([x, y]) => [width / 2 + scale * (x - middle[0]), height / 2 - scale * (y - middle[1])];
 }
 

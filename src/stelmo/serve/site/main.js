@@ -44,7 +44,7 @@ async function enter(name) {
     return says.failed(error);
   }
   if (open !== entered) return;
-  document.querySelector("#model").replaceChildren("Model ", el("b", {}, model.name), `: ${model.layers} layers of ${model.width} numbers per word.`);
+  document.querySelector("#model").replaceChildren("Model ", el("b", {}, model.name), `: ${model.layers} layers of ${model.width} dimensions per word.`);
   const change = (params, options) => {
     if (open !== entered) return;   // an answer or a pause in typing that came after the visitor had left
     state.write(name, params, options);

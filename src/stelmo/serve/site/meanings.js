@@ -8,7 +8,7 @@ import { credits, exportBar } from "./export.js";
 import { contains, finder } from "./find.js";
 import { groupName, groups } from "./groups.js";
 import { help, trust } from "./help.js";
-import { alignment, isHeap } from "./layout.js";
+import { alignment, allCoincide } from "./layout.js";
 import { mixer } from "./mixer.js";
 import * as mixes from "./mixes.js";
 import { ownSentence } from "./own.js";
@@ -193,10 +193,10 @@ export function view(model, change, source = api) {
     drawn = answer.maps.map((map, i) => {
       const turn = alignment(map.points, fixed.maps.at(-1));
       const points = map.points.map(turn);
-      const heap = isHeap(points);
-      panels[i].map.draw({ uses: answer.uses, points, colours: shades, labels: heap ? [] : labels, word: answer.word,
+      const coincide = allCoincide(points);
+      panels[i].map.draw({ uses: answer.uses, points, colours: shades, labels: coincide ? [] : labels, word: answer.word,
         own: map.own && { point: turn(map.own.point) }, reference: by === "pca" ? fixed.maps : [] }, { dragging, ...options });
-      panels[i].trust.set(answer.uses.length < FEWEST ? null : map.trustworthiness, heap);
+      panels[i].trust.set(answer.uses.length < FEWEST ? null : map.trustworthiness, coincide);
       return points;
     });
   }
@@ -358,7 +358,7 @@ function panel(i, count, saved, onmix, onhover, onpick, onselect, onplay) {
 /** What to run where the server was started without an index. */
 const noIndex = () => el("pre", { tabindex: 0 }, "stelmo explore                                  # the bundled index\nstelmo index corpus.txt --to uses               # or an index of your own text\nstelmo explore uses");
 
-const legendText = (cluster, c) => `${groupName(cluster, c)} (${cluster.size})${cluster.substitutes?.length ? `; in its place the model expects ${cluster.substitutes.join(", ")}` : ""}`;
+const legendText = (cluster, c) => `${groupName(cluster, c)} (${cluster.size})${cluster.substitutes?.length ? `; the model expects here: ${cluster.substitutes.join(", ")}` : ""}`;
 const summaryOfUses = ({ uses, total }) => (uses.length < total ? `${uses.length.toLocaleString("en")} of ${counted(total, "use")}` : counted(uses.length, "use"));
 
 function summary({ word, clusters: asked }, { uses, total, clusters }, column) {

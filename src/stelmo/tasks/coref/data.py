@@ -22,17 +22,19 @@ from stelmo.errors import DataError, OutputError
 from stelmo.store.atomic import new_file
 from stelmo.tasks.reading import (
     ExampleError,
+    Lines,
     Row,
     Skipped,
+    Source,
+    all_lines,
     expect_width,
     files,
     filled,
     is_tokenised,
-    leaving_out,
+    refuse_empty,
     rows,
-    some,
+    skipping_flawed,
 )
-from stelmo.text.files import LineReader
 from stelmo.text.sentences import tokenize
 
 FILES = {
@@ -67,19 +69,20 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
     examples: list[Example] = []
     names: set[str] = set()
     for document in chain.from_iterable(map(_documents, files(path, "*gold_conll"))):
-        with leaving_out(skipped):
+        with skipping_flawed(skipped):
             examples.append(_new(_example(document), names))
-    return some(examples, path, "documents", skipped)
+    return refuse_empty(examples, path, "documents", skipped)
 
 
 def read_new(path: Path) -> list[Example]:
     """Documents to be clustered: columns, of which the last ones may be missing, or plain text."""
-    documents = _documents(path)
+    lines = all_lines(path)
+    documents = _documents(lines)
     first = next(documents, [])
     if first and _begins(first[0]):
         names: set[str] = set()
         return [_new(_example(document, labelled=False), names) for document in chain([first], documents)]
-    return some(list(_of_text(path)), path, "documents")
+    return refuse_empty(list(_of_text(lines)), path, "documents")
 
 
 def gold(example: Example) -> Prediction:
@@ -126,10 +129,10 @@ def _ends(row: Row) -> bool:
     return row.fields[:2] == ["#end", "document"]
 
 
-def _documents(path: Path) -> Iterator[list[Row]]:
+def _documents(source: Source) -> Iterator[list[Row]]:
     """The rows of each document, from its begin line to its end line if it has both."""
     document: list[Row] = []
-    for row in rows(path):
+    for row in rows(source):
         if document and _begins(row):
             yield document
             document = []
@@ -178,18 +181,17 @@ def _example(document: list[Row], labelled: bool = True) -> Example:
     )
 
 
-def _of_text(path: Path) -> Iterator[Example]:
+def _of_text(lines: Lines) -> Iterator[Example]:
     """Tokenised text has one sentence per line; other text is split into sentences."""
-    with LineReader(path) as reader:
-        name = re.sub(r"\s", "_", Path(reader.name).name)
-        paragraphs = groupby(reader, key=lambda numbered: bool(numbered[1].strip()))
-        for part, numbered in enumerate(list(group) for full, group in paragraphs if full):
-            lines = [line for _, line in numbered]
-            tokenised = any(map(is_tokenised, lines))
-            found = [line.split() for line in lines] if tokenised else tokenize("\n".join(lines))
-            sentences = tuple(map(tuple, found))
-            speakers = tuple((_NO_SPEAKER,) * len(sentence) for sentence in sentences)
-            yield Example(f"({name}); part {part:03}", sentences, speakers, (), f"{reader.name}:{numbered[0][0]}")
+    name = re.sub(r"\s", "_", Path(lines.name).name)
+    paragraphs = groupby(lines, key=lambda numbered: bool(numbered[1].strip()))
+    for part, numbered in enumerate(list(group) for full, group in paragraphs if full):
+        paragraph = [line for _, line in numbered]
+        tokenised = any(map(is_tokenised, paragraph))
+        found = [line.split() for line in paragraph] if tokenised else tokenize("\n".join(paragraph))
+        sentences = tuple(map(tuple, found))
+        speakers = tuple((_NO_SPEAKER,) * len(sentence) for sentence in sentences)
+        yield Example(f"({name}); part {part:03}", sentences, speakers, (), f"{lines.name}:{numbered[0][0]}")
 
 
 def _new(example: Example, names: set[str]) -> Example:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from stelmo.errors import DataError
 from stelmo.store.atomic import new_file
 from stelmo.tasks import reading
-from stelmo.tasks.reading import ExampleError, Row, Skipped, blocks, expect_width, filled, leaving_out, some
+from stelmo.tasks.reading import ExampleError, Row, Skipped, blocks, expect_width, filled, refuse_empty, skipping_flawed
 from stelmo.tasks.tags import Span, Tally, bio, first_not_bio, first_not_iob1, is_tag, spans
 
 FILES = {
@@ -57,7 +57,7 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
     width = next((width for width in widths if width in LAYOUTS), max(LAYOUTS))
     tagged: list[tuple[list[Row], Example]] = []
     for rows in sentences:
-        with leaving_out(skipped):
+        with skipping_flawed(skipped):
             for row in rows:
                 expect_width(row, width, LAYOUTS[width])
             words = tuple(filled(row, 0, "a word") for row in rows)
@@ -67,12 +67,12 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
     iob1 = not_iob1 < not_bio
     examples = []
     for rows, example in tagged:
-        with leaving_out(skipped):
+        with skipping_flawed(skipped):
             wrong = first_not_iob1(example.tags) if iob1 else first_not_bio(example.tags)
             if wrong is not None:
                 raise ExampleError(rows[wrong].where, f"{example.tags[wrong]} begins an entity", _BEGINNING[iob1])
             examples.append(example._replace(tags=tuple(bio(spans(example.tags), len(rows)))))
-    return some(examples, path, "sentences", skipped)
+    return refuse_empty(examples, path, "sentences", skipped)
 
 
 def _is_comment(row: Row) -> bool:
@@ -96,12 +96,13 @@ _BEGINNING = {  # is the file IOB1? → what is expected where an entity begins
 
 def read_new(path: Path) -> list[Example]:
     """Sentences to be tagged: one per line, or in columns, of which only the first is read: the word."""
-    if _is_in_columns([row.fields for row in reading.rows(path) if row.fields]):
-        sentences = list(blocks(path, _is_comment))
+    lines = reading.all_lines(path)
+    if _is_in_columns([row.fields for row in reading.rows(lines) if row.fields]):
+        sentences = list(blocks(lines, _is_comment))
         found = [_untagged(tuple(filled(row, 0, "a word") for row in rows), rows[0].where) for rows in sentences]
     else:
-        found = [_untagged(words, where) for words, where in reading.text_lines(path)]
-    return some(found, path, "sentences")
+        found = [_untagged(words, where) for words, where in reading.text_lines(lines)]
+    return refuse_empty(found, path, "sentences")
 
 
 def _is_in_columns(lines: list[list[str]]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from stelmo.errors import DataError
 from stelmo.store.atomic import new_file
-from stelmo.tasks.reading import ExampleError, Skipped, leaving_out, some
+from stelmo.tasks.reading import ExampleError, Skipped, refuse_empty, skipping_flawed
 from stelmo.text.files import LineReader
 from stelmo.text.sentences import tokenize
 
@@ -44,13 +44,13 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
     examples: list[Example] = []
     pairs: set[str] = set()
     for where, line in _lines(path):
-        with leaving_out(skipped):
+        with skipping_flawed(skipped):
             row = _object(line, where)
             if row.get("gold_label") != NO_LABEL:
                 examples.append(_new(_example(row, where), pairs))
             elif skipped is not None:
                 skipped.add(where, f"no agreement on a label (gold_label {NO_LABEL})")
-    return some(examples, path, "labelled pairs", skipped)
+    return refuse_empty(examples, path, "labelled pairs", skipped)
 
 
 def read_new(path: Path) -> list[Example]:
@@ -66,7 +66,7 @@ def read_new(path: Path) -> list[Example]:
                 raise ExampleError(where, f"{len(fields)} columns", "2, premise TAB hypothesis, or a JSON object")
             row = {"sentence1": fields[0], "sentence2": fields[1]}
         examples.append(_new(_example(row, where, NO_LABEL), pairs))
-    return some(examples, path, "pairs")
+    return refuse_empty(examples, path, "pairs")
 
 
 def gold(example: Example) -> Prediction:

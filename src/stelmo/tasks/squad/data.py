@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from stelmo.errors import DataError
 from stelmo.store.atomic import new_file
-from stelmo.tasks.reading import ExampleError, Skipped, leaving_out, some
+from stelmo.tasks.reading import ExampleError, Skipped, refuse_empty, skipping_flawed
 from stelmo.text.files import LineReader
 from stelmo.text.sentences import tokenize, tokenize_text
 
@@ -67,12 +67,12 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
     examples: list[Example] = []
     ids: set[str] = set()
     for where, paragraph in _paragraphs(_json(_lines(path), path), path):
-        with leaving_out(skipped):
+        with skipping_flawed(skipped):
             passage = _passage(_field(paragraph, "context", str, where), where)
             for number, question in enumerate(_field(paragraph, "qas", list, where), start=1):
-                with leaving_out(skipped):
+                with skipping_flawed(skipped):
                     examples.append(_new(_example(question, passage, path, f"{where}, question {number}"), ids))
-    return some(examples, path, "questions", skipped)
+    return refuse_empty(examples, path, "questions", skipped)
 
 
 def read_new(path: Path) -> list[Example]:
@@ -97,7 +97,7 @@ def read_new(path: Path) -> list[Example]:
             passage = _passage(_field(paragraph, "context", str, where), where)
             for number, question in enumerate(_field(paragraph, "qas", list, where), start=1):
                 examples.append(_new(_unanswered(question, passage, path, f"{where}, question {number}"), ids))
-    return some(examples, path, "questions")
+    return refuse_empty(examples, path, "questions")
 
 
 def gold(example: Example) -> Prediction:

@@ -22,12 +22,14 @@ from stelmo.tasks.reading import (
     ExampleError,
     Row,
     Skipped,
+    Source,
+    all_lines,
     blocks,
     expect_width,
     files,
     filled,
-    leaving_out,
-    some,
+    refuse_empty,
+    skipping_flawed,
     tokens_of,
 )
 from stelmo.tasks.tags import Span, Tally, bio, first_not_bio, is_tag, spans
@@ -63,20 +65,21 @@ def read(path: Path, skipped: Skipped | None = None) -> list[Example]:
         with LineReader(file) as reader:
             start = next((line.lstrip() for _, line in reader if line.strip()), "")
         examples += _from_json_lines(file, skipped) if start.startswith("{") else _from_columns(file, skipped)
-    return some(examples, path, "frames", skipped)
+    return refuse_empty(examples, path, "frames", skipped)
 
 
 def read_new(path: Path) -> list[Example]:
     """Frames to be tagged: without tags, or in the formats above, whose tags are ignored."""
-    if _layout(next(blocks(path), [])) is not None:
-        return [_to_be_tagged(*example[:3], example.where) for example in read(path)]
+    lines = all_lines(path)
     examples: list[Example] = []
-    with LineReader(path) as reader:
-        for number, line in reader:
+    if _layout(next(blocks(lines), [])) is not None:
+        examples += (_to_be_tagged(*example[:3], example.where) for example in _from_columns(lines, None))
+    else:
+        for number, line in lines:
             if line.strip():
                 parse = _of_json if line.lstrip().startswith("{") else _of_text
-                examples += parse(line, f"{reader.name}:{number}")
-    return some(examples, path, "frames")
+                examples += parse(line, f"{lines.name}:{number}")
+    return refuse_empty(examples, path, "frames")
 
 
 def _to_be_tagged(words: tuple[str, ...], predicate: int, lemma: str, where: str) -> Example:
@@ -104,10 +107,10 @@ def _from_json_lines(path: Path, skipped: Skipped | None) -> Iterator[Example]:
             where = f"{reader.name}:{number}"
             words: tuple[str, ...] = ()
             frames: list[Any] = []
-            with leaving_out(skipped):
+            with skipping_flawed(skipped):
                 words, frames = _sentence(line, where)
             for frame in frames:
-                with leaving_out(skipped):
+                with skipping_flawed(skipped):
                     yield _example_of_json(words, frame, where)
 
 
@@ -168,11 +171,11 @@ LAYOUTS = (
 )
 
 
-def _from_columns(path: Path, skipped: Skipped | None) -> Iterator[Example]:
+def _from_columns(source: Source, skipped: Skipped | None) -> Iterator[Example]:
     layout: Layout | None = None
-    for rows in blocks(path):
+    for rows in blocks(source):
         columns = range(0)
-        with leaving_out(skipped):
+        with skipping_flawed(skipped):
             layout = layout or _layout(rows)
             if layout is None:
                 names = " or ".join(layout.name for layout in LAYOUTS)
@@ -181,7 +184,7 @@ def _from_columns(path: Path, skipped: Skipped | None) -> Iterator[Example]:
             columns = _columns_of_frames(rows, layout)
         for column in columns:
             assert layout is not None
-            with leaving_out(skipped):
+            with skipping_flawed(skipped):
                 yield _example_of_column(rows, column, layout)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from stelmo.errors import DataError
 from stelmo.store.atomic import new_file
 from stelmo.tasks import reading
-from stelmo.tasks.reading import ExampleError, Skipped, leaving_out, some
+from stelmo.tasks.reading import ExampleError, Skipped, refuse_empty, skipping_flawed
 from stelmo.text.files import LineReader
 
 FILES = {
@@ -47,11 +47,11 @@ def read(path: Path, skipped: Skipped | None = None, *, subtrees: bool = False, 
     """One sentence per tree, with its root's label; with `subtrees` also phrases of at least `shortest` words."""
     examples: list[Example] = []
     for number, line in _lines(path):
-        with leaving_out(skipped):
+        with skipping_flawed(skipped):
             words, (sentence, *phrases) = _parse(line, where := f"{path}:{number}")
             long = [phrase for phrase in phrases if subtrees and phrase.end - phrase.start >= shortest]
             examples += [Example(tuple(words[start:end]), label, where) for start, end, label in (sentence, *long)]
-    return some(examples, path, "trees", skipped)
+    return refuse_empty(examples, path, "trees", skipped)
 
 
 def read_train(path: Path, skipped: Skipped | None = None) -> list[Example]:
@@ -66,7 +66,7 @@ def read_new(path: Path) -> list[Example]:
         unlabelled = ((_LABEL.sub(f"({NEUTRAL}", line), f"{path}:{number}") for number, line in lines)
         return [Example(tuple(_parse(line, where)[0]), NEUTRAL, where) for line, where in unlabelled]
     examples = [Example(reading.tokens_of(line), NEUTRAL, f"{path}:{number}") for number, line in lines]
-    return some(examples, path, "sentences")
+    return refuse_empty(examples, path, "sentences")
 
 
 _LABEL = re.compile(r"\([ \t]*[0-9]+(?=[ \t(])")
