@@ -111,7 +111,7 @@ def paper(
             run.write_text(setup, task)
         waiting = sum(run.is_waiting(cell, to) for cell in wanted)
         screen.note(f"{len(wanted)} cells, {len(wanted) - waiting} of them already finished; logs are in {to / 'logs'}")
-        outcomes = run.run(wanted, to, jobs or os.cpu_count() or 1, Teller(waiting))
+        outcomes = run.run(wanted, to, jobs or os.cpu_count() or 1, CellProgress(waiting))
         if outcomes is None:
             raise KeyboardInterrupt("stopped; finished cells are kept")
         failed = [outcome.cell for outcome in outcomes if outcome.failure is not None]
@@ -140,7 +140,7 @@ def _seeds_of(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-class Teller:
+class CellProgress:
     """Prints one line for each finished cell."""
 
     def __init__(self, waiting: int) -> None:

@@ -1,8 +1,6 @@
 """`stelmo pretrain`: a corpus → a biLM, in a run folder."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +11,7 @@ from stelmo.settings import TrainSettings
 
 if TYPE_CHECKING:
     from stelmo.train.pretrain import Outcome
-    from stelmo.train.run_state import StageReport, StepReport, TrainProgress
+    from stelmo.train.run_state import StageReport, StepReport
 
 EXAMPLE = "Example: `stelmo pretrain laptop --data corpus --to run --set time=8h`"
 SETTINGS = (
@@ -56,7 +54,7 @@ def pretrain(
     presets.plan(preset, settings, set_ or ())  # wrong settings are refused before a large corpus is opened
     corpus = corpus_folder.read(data)
     plan = presets.plan(preset, settings, set_ or (), vocabulary=len(corpus.vocabulary))
-    with watching() as progress:
+    with screen.report_progress(shown) as progress:
         plan = presets.with_vectors(plan, vectors, corpus, progress.message)
         outcome = training.pretrain(plan, corpus, to, progress)
     refuse_unfinished(outcome)
@@ -81,26 +79,10 @@ def refuse_unfinished(outcome: "Outcome") -> None:
     raise typer.Exit(screen.INTERRUPTED)
 
 
-@contextmanager
-def watching() -> Iterator["TrainProgress"]:
-    with screen.telling() as tell:
-        yield _Progress(tell)
+def shown(report: "StepReport | StageReport") -> screen.Shown:
+    from stelmo.train.run_state import StageReport
 
-
-class _Progress:
-    def __init__(self, tell: Callable[[str, float, str], None]) -> None:
-        self._tell = tell
-
-    def update(self, report: "StepReport | StageReport") -> None:
-        from stelmo.train.run_state import StageReport
-
-        if isinstance(report, StageReport):
-            self._tell(*report)
-        else:
-            self._tell("training", report.share, _figures(report))
-
-    def message(self, text: str) -> None:
-        screen.note(text)
+    return report if isinstance(report, StageReport) else ("training", report.share, _figures(report))
 
 
 def _figures(report: "StepReport") -> str:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
 
 import numpy as np
 import typer
@@ -22,6 +22,7 @@ from stelmo.store import atomic
 if TYPE_CHECKING:
     from stelmo.embed.contrast import Contrast
 
+Report = TypeVar("Report")
 SECONDS_BETWEEN_LINES = 10.0
 BAR = 10  # characters: with label, rate and times the line fits into 80 columns
 INTERRUPTED = 130  # exit code of a command that Ctrl-C or a signal stopped
@@ -115,17 +116,37 @@ class _Meter:
         print(f"{label}: {fields['tokens']:,} tokens, {fields['rate']:,.0f}/s{left}", file=sys.stderr, flush=True)
 
 
+Shown = tuple[str, float, str]  # a label, the share that is done, and figures
+
+
+class ReportProgress(Generic[Report]):
+    """A progress callback for reports; messages become notes."""
+
+    def __init__(self, show: Callable[[str, float, str], None], of: Callable[[Report], Shown]) -> None:
+        self._show, self._of = show, of
+
+    def update(self, report: Report) -> None:
+        self._show(*self._of(report))
+
+    def message(self, text: str) -> None:
+        note(text)
+
+
 @contextmanager
-def telling() -> Iterator[Callable[[str, float, str], None]]:
-    """A progress callback that takes a label, the share that is done, and figures: a bar on a terminal, else lines."""
+def report_progress(of: Callable[[Report], Shown]) -> Iterator[ReportProgress[Report]]:
+    """Shows what `of` makes of each report: a bar on a terminal, else lines."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _Lines()
+        yield ReportProgress(_Lines(), of)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=1.0, figures="")
-        yield lambda label, share, figures: bar.update(task, description=label, completed=share, figures=figures)
+
+        def show(label: str, share: float, figures: str) -> None:
+            bar.update(task, description=label, completed=share, figures=figures)
+
+        yield ReportProgress(show, of)
 
 
 class _Lines:

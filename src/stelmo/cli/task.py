@@ -1,8 +1,7 @@
 """`stelmo task`: train and score one of the paper's six tasks, with or without ELMo, or predict with a trained one."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Set
-from contextlib import contextmanager
+from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +15,7 @@ from stelmo.settings import ElmoSettings, TaskSettings
 
 if TYPE_CHECKING:
     from stelmo.tasks.experiment import Results
-    from stelmo.tasks.loop import LayersReport, StepReport, TaskProgress
+    from stelmo.tasks.loop import LayersReport, StepReport
 
 EXAMPLE = (
     "Example: `stelmo task ner --data wnut17 --to run --vectors glove.6B.100d.txt --seeds 3`; then "
@@ -110,7 +109,7 @@ def task(
     if placement != "none":
         bilm = loaded(model) if transformer is None else TransformerVectors(transformer)
     try:
-        with watching() as progress:
+        with screen.report_progress(_shown) as progress:
             results = experiment.run(configured, data, to, range(seeds), bilm, source, cache, skipped, progress)
     finally:
         for reason, count in skipped.reasons.items() if skipped else ():
@@ -166,25 +165,11 @@ def _report(results: "Results", to: Path) -> None:
         typer.echo(f"layers at the {placement}: {shares}, γ {mix['gamma']:.2f}")
 
 
-@contextmanager
-def watching() -> "Iterator[TaskProgress]":
-    with screen.telling() as tell:
-        yield _Progress(tell)
+def _shown(report: "LayersReport | StepReport") -> screen.Shown:
+    from stelmo.tasks.loop import LayersReport
 
-
-class _Progress:
-    def __init__(self, tell: Callable[[str, float, str], None]) -> None:
-        self._tell = tell
-
-    def update(self, report: "LayersReport | StepReport") -> None:
-        from stelmo.tasks.loop import LayersReport
-
-        if isinstance(report, LayersReport):
-            self._tell("ELMo's layers", report.tokens / report.of, f"{report.tokens:,} of {report.of:,} tokens")
-            return
-        best = "" if report.best is None else f", best {report.best:.2f} on dev"
-        step = f"step {report.step:,} of at most {report.steps:,} (epoch {report.epoch})"
-        self._tell("training", report.step / report.steps, f"seed {report.seed}, {step}, loss {report.loss:.3f}{best}")
-
-    def message(self, text: str) -> None:
-        screen.note(text)
+    if isinstance(report, LayersReport):
+        return "ELMo's layers", report.tokens / report.of, f"{report.tokens:,} of {report.of:,} tokens"
+    best = "" if report.best is None else f", best {report.best:.2f} on dev"
+    step = f"step {report.step:,} of at most {report.steps:,} (epoch {report.epoch})"
+    return "training", report.step / report.steps, f"seed {report.seed}, {step}, loss {report.loss:.3f}{best}"

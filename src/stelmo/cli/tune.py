@@ -7,7 +7,7 @@ import typer
 
 from stelmo.cli import screen
 from stelmo.cli.arguments import NO_START, OptionsFile, SoftmaxFile, VocabularyFile
-from stelmo.cli.pretrain import StaticVectors, refuse_unfinished, watching
+from stelmo.cli.pretrain import StaticVectors, refuse_unfinished, shown
 from stelmo.config import CodePointInput
 from stelmo.errors import ConfigError
 from stelmo.settings import TrainSettings
@@ -55,7 +55,7 @@ def tune(
         raise ConfigError(
             "--hdf5: a model that reads code points does not fit this layout; use `stelmo convert --format efml`"
         )
-    with watching() as progress:
+    with screen.report_progress(shown) as progress:
         tuned = tuning.tune(
             saved, corpus_folder.read(data), to, chosen, progress, new_softmax=new_softmax, vectors=vectors
         )

@@ -8,6 +8,7 @@ import corpora
 import pytest
 
 from stelmo.cli import pretrain as verb
+from stelmo.cli import screen
 from stelmo.train.pretrain import Outcome
 from stelmo.train.run_state import Best, StepReport
 
@@ -167,7 +168,7 @@ def test_under_a_time_budget_the_number_of_steps_is_not_known():
 def test_off_a_terminal_a_line_comes_now_and_then(monkeypatch, capsys):
     clock = iter([0.0, 5.0, 11.0, 12.0])
     monkeypatch.setattr("stelmo.cli.screen.time.monotonic", lambda: next(clock))
-    with verb.watching() as watch:
+    with screen.report_progress(verb.shown) as watch:
         for _ in range(3):
             watch.update(REPORT)
     assert capsys.readouterr().err.count("training: step 120") == 1
