@@ -56,9 +56,9 @@ def begin(setup: Setup, fingerprint: str) -> None:
             "vectors": setup.vectors,
         }
     runs.make(setup.to)
-    runs.note_or_compare(setup.to / NOTE, made_with)
+    runs.write_or_compare(setup.to / NOTE, made_with)
     if trained_with is not None:
-        runs.note_or_compare(setup.to / ENCODERS, trained_with)
+        runs.write_or_compare(setup.to / ENCODERS, trained_with)
 
 
 def run(cells: Sequence[Cell], to: Path, jobs: int, report: Callable[[Outcome], None]) -> list[Outcome] | None:

@@ -28,7 +28,7 @@ from stelmo.store import atomic
 from stelmo.store.folder import read_safetensors, write_safetensors
 
 VERSION = 1
-NOTE, LOCK, MIXES = "run.json", ".lock", "mixes.json"
+SETTINGS_FILE, LOCK, MIXES = "run.json", ".lock", "mixes.json"
 ABOUT, CHECKSUM = "about", "checksum"  # tensors of a checkpoint beside those of the training
 SOFTMAX = "softmax"  # the preceding run of a model that had no softmax
 
@@ -39,17 +39,19 @@ class Checkpoint(NamedTuple):
 
 
 class Run:
-    def __init__(self, path: Path, note: str = NOTE) -> None:
-        self.path, self.note = path, path / note
+    def __init__(self, path: Path, settings_file: str = SETTINGS_FILE) -> None:
+        self.path, self.settings_file = path, path / settings_file
         self.log = Log(path / "log.jsonl")
         self._checkpoints = path / "checkpoints"
 
-    def start(self, about: Mapping[str, Any], free: frozenset[str], added: Mapping[str, Any] | None = None) -> None:
-        """Create the folder, or find the one created with the same settings; see `note_or_compare`."""
-        if not self.note.is_file():
+    def start(
+        self, about: Mapping[str, Any], may_differ: frozenset[str], defaults: Mapping[str, Any] | None = None
+    ) -> None:
+        """Create the folder, or find the one created with the same settings; see `write_or_compare`."""
+        if not self.settings_file.is_file():
             self.refuse_foreign()
             make(self._checkpoints)
-        note_or_compare(self.note, about, free, added)
+        write_or_compare(self.settings_file, about, may_differ, defaults)
         for folder in (self.path, self._checkpoints):  # what a killed process was writing
             for draft in folder.glob(".*.partial*"):
                 atomic.remove(draft)
@@ -89,7 +91,7 @@ class Run:
 
     def refuse_foreign(self) -> None:
         """Never write into a folder of something else."""
-        if not self.path.exists() or self.note.is_file():
+        if not self.path.exists() or self.settings_file.is_file():
             return
         # What a process leaves behind if it is killed before it has written the settings.
         early = re.compile(rf"{re.escape(LOCK)}|checkpoints|warm-start|{SOFTMAX}|\..*\.partial.*")
@@ -98,12 +100,12 @@ class Run:
 
 
 def recognises(folder: Path) -> bool:
-    return (folder / NOTE).is_file()
+    return (folder / SETTINGS_FILE).is_file()
 
 
 def describe(folder: Path) -> list[tuple[str, str]]:
     """Lines for `stelmo info`."""
-    run, about = Run(folder), _flat(read_note(folder / NOTE))
+    run, about = Run(folder), _flat(read_settings(folder / SETTINGS_FILE))
     entries = run.log.entries()
     validations = [entry for entry in entries if "perplexity" in entry]
     reached = "nothing logged yet"
@@ -205,36 +207,37 @@ def make(folder: Path) -> None:
         raise OutputError(f"{folder}: {atomic.reason(problem)}") from problem
 
 
-def note_or_compare(
-    note: Path,
+def write_or_compare(
+    settings_file: Path,
     about: Mapping[str, Any],
-    free: frozenset[str] = frozenset(),
-    added: Mapping[str, Any] | None = None,
+    may_differ: frozenset[str] = frozenset(),
+    defaults: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the settings a folder is made with; if they exist, refuse differences in any setting not in `free`.
+    """Write the settings that a folder is made with; if the file exists, refuse differences, except in those that may.
 
-    Those in `free` may differ; the file then has the newest. `added` are settings that earlier versions did not have,
-    with the values they worked with.
+    The file then has the newest. `defaults` are settings that earlier versions did not have, with the values they used.
     """
     written = json.dumps({"stelmo": VERSION, **about}, indent=2) + "\n"
-    if not note.is_file():
-        with atomic.new_file(note) as draft:
+    if not settings_file.is_file():
+        with atomic.new_file(settings_file) as draft:
             draft.write_text(written)
         return
-    before = {**(added or {}), **_flat(read_note(note))}
+    before = {**(defaults or {}), **_flat(read_settings(settings_file))}
     after = _flat(json.loads(json.dumps(about)))  # JSON turns tuples into lists
-    differing = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name) and name not in free]
+    compared = sorted({*before, *after} - may_differ)
+    differing = [name for name in compared if before.get(name) != after.get(name)]
     if differing:
         listed = "; ".join(f"{name} is {before.get(name)} there, {after.get(name)} here" for name in differing)
         raise OutputError(
-            f"{note.parent} is a run with other settings ({listed}); use the same ones, or choose another folder"
+            f"{settings_file.parent} is a run with other settings ({listed}); use the same ones, or choose another "
+            "folder"
         )
     if before != after:
-        with atomic.new_file(note, overwrite=True) as draft:
+        with atomic.new_file(settings_file, overwrite=True) as draft:
             draft.write_text(written)
 
 
-def read_note(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, Any]:
     """The settings a run was started with."""
     values = atomic.read_json(path, OutputError, "choose another folder")
     if not isinstance(values, dict) or values.pop("stelmo", None) != VERSION:

@@ -43,10 +43,10 @@ from stelmo.tasks.task import AnyTask, Floats, Gain, Splits, Tokens, bootstrap_g
 NOTE = "task.json"
 RESULT, RESULTS = "result.json", "results.json"
 # Settings that may differ when a run is resumed.
-FREE = frozenset({"data", "train.score_tokens", "train.precision"})
+MAY_DIFFER = frozenset({"data", "train.score_tokens", "train.precision"})
 LIMITS = frozenset({"train.steps", "train.epochs"})  # may be raised, unless the learning rate depends on them
 # Settings that earlier versions did not have, with the values they worked with.
-ADDED = {"elmo.gamma": 1.0, "train.decay": "none"}
+DEFAULTS_OF_OLD_RUNS = {"elmo.gamma": 1.0, "train.decay": "none"}
 COUNTS = "counts.npz"  # split → what each example counts towards the headline score, (N, K)
 
 
@@ -198,7 +198,7 @@ def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, 
                 f"{folder}: was trained for {reached:,} steps, and the limit is {limit:,}; raise it (--set steps or "
                 "epochs), or choose another folder"
             )
-        run.start({**materials.about, "seed": seed}, _free(config), ADDED)
+        run.start({**materials.about, "seed": seed}, _free(config), DEFAULTS_OF_OLD_RUNS)
         if is_trained(folder, limit, config.train.patience):
             return True
         if (folder / RESULT).is_file():
@@ -226,7 +226,7 @@ def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, 
 
 def _free(config: TaskConfig) -> frozenset[str]:
     """The settings that may differ, and those that have no effect in this run."""
-    free = FREE | LIMITS if config.train.decay == "none" else FREE
+    free = MAY_DIFFER | LIMITS if config.train.decay == "none" else MAY_DIFFER
     if config.elmo.placement == "none":
         return free | {f"elmo.{name}" for name in ElmoSettings.model_fields if name != "placement"}
     return free if config.elmo.layer_norm else free | {"elmo.layer_norm_over"}

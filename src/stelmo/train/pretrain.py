@@ -47,7 +47,7 @@ from stelmo.train.world import World, join, local_device
 # Settings that may change when a run is resumed: they do not change its result, except for rounding.
 # `average` changes what is validated and kept, but not the training; `count_biases` only changes the start.
 # The budget may be changed, too: the learning rate follows the new one from there on.
-FREE = frozenset(
+MAY_DIFFER = frozenset(
     f"train.{name}" for name in ("threads", "device", "checkpoint_every", "keep", "average", "count_biases", *BUDGETS)
 )
 SECONDS_BETWEEN_PICTURES = 60.0
@@ -82,7 +82,7 @@ def pretrain(
         run, listener = Run(to), (progress or NoProgress()) if world.first else NoProgress()
         own_rows(plan.train, world)  # refused before anything is written
         world.on_rank_0(lambda: stack.enter_context(run.held()))
-        world.on_rank_0(lambda: run.start(_about(plan, corpus), FREE))
+        world.on_rank_0(lambda: run.start(_about(plan, corpus), MAY_DIFFER))
         checkpoint = world.on_rank_0(lambda: run.newest(listener.message))
         if checkpoint is None and plan.warm is not None:
             plan = plan._replace(start=_warm_start(plan, plan.warm, corpus, run, world, listener))

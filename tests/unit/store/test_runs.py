@@ -18,13 +18,13 @@ from stelmo.store.runs import LearnedMix, Mixes, Run
 
 ABOUT = {"model": {"lstm": {"cells": 4, "filters": (1, 2)}}, "train": {"lr": 0.1, "threads": 2}, "corpus": "abc"}
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(5), "c": torch.zeros(0, 3, dtype=torch.int64)}
-FREE = frozenset({"train.threads"})
+MAY_DIFFER = frozenset({"train.threads"})
 
 
 @pytest.fixture
 def run(tmp_path):
     found = Run(tmp_path / "run")
-    found.start(ABOUT, FREE)
+    found.start(ABOUT, MAY_DIFFER)
     return found
 
 
@@ -100,7 +100,7 @@ runs.Run(Path(sys.argv[1])).save(1, {"a": torch.zeros(3)}, {}, keep=1)
 def test_a_process_killed_while_it_saves_leaves_nothing_that_the_next_one_keeps(run):
     assert subprocess.run([sys.executable, "-c", KILLED, str(run.path)], check=False).returncode == 9
     assert any(run.path.rglob(".tmp*"))
-    run.start(ABOUT, FREE)
+    run.start(ABOUT, MAY_DIFFER)
     assert list((run.path / "checkpoints").iterdir()) == []
 
 
@@ -124,29 +124,29 @@ def test_a_flip_anywhere_behind_the_header_is_noticed(run):
 
 def test_the_same_settings_find_the_run_again_and_leave_it_as_it_is(run):
     run.save(1, TENSORS, {"step": 1}, keep=2)
-    before = run.note.read_bytes()
+    before = run.settings_file.read_bytes()
     again = Run(run.path)
-    again.start(ABOUT, FREE)
+    again.start(ABOUT, MAY_DIFFER)
     assert runs.read(again.newest(print)).about == {"step": 1}
-    assert run.note.read_bytes() == before
+    assert run.settings_file.read_bytes() == before
 
 
 def test_a_free_setting_may_differ_and_the_newest_value_is_noted(run):
-    run.start({**ABOUT, "train": {"lr": 0.1, "threads": 1}}, FREE)
-    assert runs.read_note(run.note)["train"] == {"lr": 0.1, "threads": 1}
+    run.start({**ABOUT, "train": {"lr": 0.1, "threads": 1}}, MAY_DIFFER)
+    assert runs.read_settings(run.settings_file)["train"] == {"lr": 0.1, "threads": 1}
 
 
 def test_other_settings_are_refused_by_name(run):
     with pytest.raises(OutputError, match=r"corpus is abc there, xyz here; train.lr is 0.1 there, 0.2 here"):
-        run.start({**ABOUT, "train": {"lr": 0.2, "threads": 2}, "corpus": "xyz"}, FREE)
+        run.start({**ABOUT, "train": {"lr": 0.2, "threads": 2}, "corpus": "xyz"}, MAY_DIFFER)
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "holiday.jpg").touch()
     with pytest.raises(OutputError, match="exists and is not a training run"):
-        Run(tmp_path).start(ABOUT, FREE)
+        Run(tmp_path).start(ABOUT, MAY_DIFFER)
     with pytest.raises(OutputError, match="exists and is not a training run"):
-        Run(tmp_path / "holiday.jpg").start(ABOUT, FREE)
+        Run(tmp_path / "holiday.jpg").start(ABOUT, MAY_DIFFER)
     with pytest.raises(OutputError, match="exists and is not a training run"), Run(tmp_path).held():
         pass
     assert [entry.name for entry in tmp_path.iterdir()] == ["holiday.jpg"]
@@ -154,20 +154,20 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 
 def test_a_folder_in_no_folder_is_refused(tmp_path):
     with pytest.raises(OutputError, match="there is no folder"):
-        Run(tmp_path / "no" / "such" / "run").start(ABOUT, FREE)
+        Run(tmp_path / "no" / "such" / "run").start(ABOUT, MAY_DIFFER)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"stelmo": 99}'])
 def test_a_run_that_cannot_be_understood_is_refused(content, run):
     (run.path / "run.json").write_text(content)
     with pytest.raises(OutputError, match=r"run\.json.*choose another folder"):
-        run.start(ABOUT, FREE)
+        run.start(ABOUT, MAY_DIFFER)
 
 
 def test_drafts_of_a_killed_process_are_swept_away(run):
     (run.path / ".model.x.partial").mkdir()
     (run.path / "checkpoints" / ".1.x.partial.safetensors").touch()
-    run.start(ABOUT, FREE)
+    run.start(ABOUT, MAY_DIFFER)
     assert sorted(path.name for path in run.path.rglob("*")) == ["checkpoints", "run.json"]
 
 

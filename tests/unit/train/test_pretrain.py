@@ -20,7 +20,7 @@ from stelmo.errors import ConfigError, DataError, OutputError
 from stelmo.formats import models
 from stelmo.lm.perplexity import Perplexity, perplexity
 from stelmo.model.bilm import BiLM
-from stelmo.store.runs import Run, read_note
+from stelmo.store.runs import Run, read_settings
 from stelmo.text.ids import word_ids
 from stelmo.train.learner import Learner, counted_start, random_softmax
 from stelmo.train.presets import plan
@@ -397,7 +397,7 @@ def test_a_longer_budget_goes_on_from_the_end(corpus, tmp_path):
     assert "the budget has changed: 50.0% of it is spent, 100.0% of the one before" in witness.said[0]
     expected = {step: whole.train.lr * (1 - (step - 1) / 40) for step in (30, 40)}
     assert rates(tmp_path / "run") == pytest.approx(first | expected)
-    assert read_note(tmp_path / "run" / "run.json")["train"]["tokens"] == whole.train.tokens
+    assert read_settings(tmp_path / "run" / "run.json")["train"]["tokens"] == whole.train.tokens
     again = pretrain(whole, corpus, tmp_path / "run")
     assert (again.finished, again.worked) == (True, False)
 
