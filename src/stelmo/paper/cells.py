@@ -22,7 +22,6 @@ PAPER = ("table1", "table2", "table3", "table4", "table5", "table6", "table7", "
 PARTS = (*PAPER, "controls", "encoders")
 FRACTIONS = (0.01, 0.03, 0.1, 0.3)  # of the training examples, in addition to all of them
 TUNED = ("snli", "squad", "ner", "sst5")  # whose text Table 7 tunes on
-FINETUNED = "sst5"  # the control whose biLM is trained with the network: its sentences are short
 PLAY = "The team made a fine play in the last minute ."
 ENCODERS = ("laptop", "laptop-transformer", "laptop-gated-cnn")  # presets of about the same number of parameters
 PROBES = {"table5": ("wsd", "wsd"), "table6": ("pos", "pos")}  # part → name of the probe, and the folder of its data
@@ -148,9 +147,8 @@ def controls(setup: Setup, task: str) -> dict[str, Cell]:
         "static vectors alone": baseline(setup, task),
         "ELMo": with_elmo(setup, task),
         "its last layer alone": table_2(setup, task)[0],
+        "ELMo, fine-tuned": _task(setup, task, usual, most=most, variant=_Variant("finetune", ("--finetune",))),
     }
-    if task == FINETUNED:
-        found["ELMo, fine-tuned"] = _task(setup, task, usual, most=1, variant=_Variant("finetune", ("--finetune",)))
     if setup.transformer is not None:
         name = Path(setup.transformer).resolve().name
         other = _Variant(f"transformer-{name}", ("--transformer", setup.transformer), own_layers=True)
