@@ -123,7 +123,7 @@ def append_elmo(h_BTD: Tensor, inputs: Inputs) -> Tensor:
 
 
 def rounded_up(inputs: Inputs, multiple: int) -> Inputs:
-    """With padding to a multiple of so many tokens: few shapes are faster in half precision (see `recurrent.py`)."""
+    """With padding to a multiple of so many tokens: few shapes are faster in half precision (see `cells.py`)."""
     x_BTD, mask_BT, elmo_BTE = inputs
     missing = -mask_BT.shape[1] % multiple
     if elmo_BTE is not None:

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from stelmo.tasks.recurrent import AlternatingLstm, BiRnn, packing
+from stelmo.tasks import recurrent
+from stelmo.tasks.cells import packing
+from stelmo.tasks.recurrent import AlternatingLstm, BiRnn
 
 HIDDEN = 4
 
@@ -192,7 +194,7 @@ def test_several_texts_at_once_are_read_as_each_alone(kind):
 def test_a_gru_computes_the_same_as_by_torch_in_single_precision():
     torch.manual_seed(0)
     rnn, x_BTD, mask_BT = BiRnn(6, 8, "gru"), torch.randn(4, 30, 6, requires_grad=True), mask([30, 4, 17, 30])
-    found, expected = rnn(x_BTD, mask_BT), rnn._by_torch(x_BTD, mask_BT)
+    found, (expected,) = rnn(x_BTD, mask_BT), rnn._by_torch([x_BTD], [mask_BT])
     assert_close(found, expected)
     weight, everything = torch.randn_like(found), (x_BTD, *rnn.parameters())
     assert_close(
@@ -201,6 +203,50 @@ def test_a_gru_computes_the_same_as_by_torch_in_single_precision():
         rtol=1e-4,
         atol=1e-4,
     )
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.booleans())
+def test_blocks_have_every_token_once(lengths, whole):
+    lengths = sorted(lengths, reverse=True)
+    blocks = recurrent._blocks(lengths, whole)
+    assert [block.first for block in blocks] == [0, *(block.end for block in blocks[:-1])]
+    assert len(blocks) == 1 or not whole
+    for row, length in enumerate(lengths):
+        assert max(block.end for block in blocks if row < block.rows) >= length
+
+
+def test_a_few_long_sentences_do_not_lengthen_the_others():
+    blocks = recurrent._blocks([200, 60, *[20] * 30], whole=False)
+    assert blocks == [(0, 20, 32), (20, 60, 2), (60, 200, 1)]
+    assert recurrent._blocks([24, *[20] * 31], whole=False) == [(0, 24, 32)]  # too few steps for a block of their own
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_a_sentence_without_words_has_zeros(kind):
+    torch.manual_seed(0)
+    rnn, (x_BTD, mask_BT) = BiRnn(5, 4, kind), batch([0, 3, 2])
+    found = rnn(x_BTD.float(), mask_BT)
+    assert not found[0].any()
+    assert_close(found[1], rnn(x_BTD[1:2].float(), mask_BT[1:2])[0])
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_an_rnn_of_torch_reads_blocks_as_it_reads_each_sentence(kind):
+    torch.manual_seed(0)
+    rnn, lengths = BiRnn(5, 4, kind).double(), [3, 40, 9, 1, 22, 9, 60, 2]
+    x_BTD, mask_BT = batch(lengths)
+    x_BTD.requires_grad_()
+    assert len(recurrent._blocks(sorted(lengths, reverse=True), whole=False)) > 2
+    (found,) = rnn._by_torch([x_BTD], [mask_BT])
+    rows = []
+    for x_TD, length in zip(x_BTD, lengths, strict=True):
+        ahead, _ = rnn.ahead(x_TD[:length, None])
+        back, _ = rnn.back(x_TD[:length, None].flip(0))
+        rows.append(torch.cat([ahead, back.flip(0)], -1)[:, 0])
+    expected = nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    assert_close(found, expected)
+    weight, everything = torch.randn_like(found), (x_BTD, *rnn.parameters())
+    assert_close(gradients((found * weight).sum(), *everything), gradients((expected * weight).sum(), *everything))
 
 
 # Half precision

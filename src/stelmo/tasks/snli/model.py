@@ -1,6 +1,7 @@
 """Premise and hypothesis → their relation: ESIM (Chen et al. 2017). Knows no files.
 
-B pairs, T tokens of a sentence, S of the other, D width, H hidden units, Y labels.
+B pairs, T tokens of a sentence, S of the other, R tokens of both with padding, N without, M the same rounded up,
+D width, H hidden units, Y labels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,10 +10,12 @@ from typing import Any
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional
 
 from stelmo.config import Positive, Settings
 from stelmo.model.mix import Dropout
 from stelmo.settings import Share
+from stelmo.tasks.cells import ROWS
 from stelmo.tasks.inputs import WordReader, append_elmo
 from stelmo.tasks.layers import (
     VariationalDropout,
@@ -22,7 +25,7 @@ from stelmo.tasks.layers import (
     masked_mean,
     masked_softmax,
 )
-from stelmo.tasks.recurrent import BiRnn
+from stelmo.tasks.recurrent import BiRnn, apart, together
 from stelmo.tasks.snli.data import LABELS, Example, Prediction
 from stelmo.tasks.task import TaskNetwork
 
@@ -99,24 +102,34 @@ class Esim(TaskNetwork[Example, Prediction]):
 
     def forward(self, examples: Sequence[Example]) -> Tensor:
         """(B, Y)"""
-        a_BTD, a_mask_BT = self._encoded([example.premise for example in examples])
-        b_BSD, b_mask_BS = self._encoded([example.hypothesis for example in examples])
-        for_a_BTD, for_b_BSD = aligned(a_BTD, a_mask_BT, b_BSD, b_mask_BS)
-        a_BH = self._composed(a_BTD, for_a_BTD, a_mask_BT)
-        b_BH = self._composed(b_BSD, for_b_BSD, b_mask_BS)
-        return float32_at_least(self.classifier(torch.cat([a_BH, b_BH], -1)))
+        sides = [example.premise for example in examples], [example.hypothesis for example in examples]
+        inputs = [self.words(sentences) for sentences in sides]
+        masks = [one.mask_BT for one in inputs]
+        encoded = self.encoder.several([self.dropout(one.x_BTD) for one in inputs], masks)
+        a_BTD, b_BSD = (append_elmo(h_BTD, one) for h_BTD, one in zip(encoded, inputs, strict=True))
+        compared = self._compared([a_BTD, b_BSD], aligned(a_BTD, masks[0], b_BSD, masks[1]), masks)
+        composed = self.composition.several([self.dropout(x_BTH) for x_BTH in compared], masks)
+        pooled = [
+            pool(h_BTH, mask_BT)
+            for h_BTH, mask_BT in zip(composed, masks, strict=True)
+            for pool in (masked_mean, masked_max)
+        ]
+        return float32_at_least(self.classifier(torch.cat(pooled, -1)))
 
-    def _encoded(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
-        """One encoder for both sentences."""
-        inputs = self.words(sentences)
-        return append_elmo(self.encoder(self.dropout(inputs.x_BTD), inputs.mask_BT), inputs), inputs.mask_BT
+    def _compared(self, texts: Sequence[Tensor], others: Sequence[Tensor], masks: Sequence[Tensor]) -> list[Tensor]:
+        """Each word compared with those it attends to, (B, T, H); zero, and not computed, where there is no word."""
+        mask_R = torch.cat([mask_BT.flatten() for mask_BT in masks])
+        rows_N = mask_R.nonzero()[:, 0]
+        rows_M = functional.pad(rows_N, (0, -len(rows_N) % ROWS), value=int(rows_N[0]))
+        h_MD, other_MD = (together(some).index_select(0, rows_M) for some in (texts, others))
+        both_MD = torch.cat([h_MD, other_MD, h_MD - other_MD, h_MD * other_MD], -1)
+        compared_NH = self.comparison(self.attention_dropout(both_MD))[: len(rows_N)]
+        return apart(compared_NH.new_zeros(len(mask_R), compared_NH.shape[1]).index_copy(0, rows_N, compared_NH), masks)
 
-    def _composed(self, h_BTD: Tensor, other_BTD: Tensor, mask_BT: Tensor) -> Tensor:
-        """(B, 4H): the mean and the maximum over the second LSTM's outputs."""
-        both_BTD = torch.cat([h_BTD, other_BTD, h_BTD - other_BTD, h_BTD * other_BTD], -1)
-        compared_BTH = self.comparison(self.attention_dropout(both_BTD))
-        composed_BTH = self.composition(self.dropout(compared_BTH), mask_BT)
-        return torch.cat([masked_mean(composed_BTH, mask_BT), masked_max(composed_BTH, mask_BT)], -1)
+
+def pooled_by_mean_and_max(h_BTH: Tensor, mask_BT: Tensor) -> Tensor:
+    """(B, 2H): over the words of each sentence."""
+    return torch.cat([masked_mean(h_BTH, mask_BT), masked_max(h_BTH, mask_BT)], -1)
 
 
 def aligned(a_BTD: Tensor, a_mask_BT: Tensor, b_BSD: Tensor, b_mask_BS: Tensor) -> tuple[Tensor, Tensor]:

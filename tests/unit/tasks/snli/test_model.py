@@ -5,7 +5,7 @@ from torch.testing import assert_close
 from unit.tasks.snli.eight import EIGHT, SMALL, net
 
 from stelmo.tasks.snli.data import LABELS
-from stelmo.tasks.snli.model import aligned, inventory
+from stelmo.tasks.snli.model import aligned, inventory, pooled_by_mean_and_max
 
 
 def ragged(lengths, seed):
@@ -29,14 +29,19 @@ def test_every_word_gets_the_words_of_the_other_sentence_by_their_likeness():
 
 
 def test_a_sentence_is_pooled_by_its_mean_and_its_strongest():
-    esim = net().double()
-    composed = []
-    esim.composition.register_forward_hook(lambda _, __, h_BTH: composed.append(h_BTH))
-    (h_BTD, mask_BT), (other_BTD, _) = ragged([4, 1, 3], 1), ragged([4, 1, 3], 2)
-    wide = [torch.cat([x_BTD] * 5, -1)[:, :, : 2 * SMALL.hidden] for x_BTD in (h_BTD, other_BTD)]
-    pooled_BH = esim._composed(*wide, mask_BT)
-    for row_H, h_TH, mask_T in zip(pooled_BH, composed[0], mask_BT, strict=True):
+    h_BTH, mask_BT = ragged([4, 1, 3], 1)
+    for row_H, h_TH, mask_T in zip(pooled_by_mean_and_max(h_BTH, mask_BT), h_BTH, mask_BT, strict=True):
         assert_close(row_H, torch.cat([h_TH[mask_T].mean(0), h_TH[mask_T].amax(0)]))
+
+
+def test_words_are_compared_without_padding_as_they_would_be_one_by_one():
+    esim, width = net().double().eval(), 2 * SMALL.hidden
+    texts, masks = zip(*(ragged(lengths, seed) for seed, lengths in enumerate([[4, 1, 3], [2, 5, 1]])), strict=True)
+    others = [x_BTD.flip(0) for x_BTD in texts]
+    wide = [[torch.cat([x_BTD] * 5, -1)[..., :width] for x_BTD in some] for some in (texts, others)]
+    for h_BTD, other_BTD, mask_BT, found_BTH in zip(*wide, masks, esim._compared(*wide, masks), strict=True):
+        both_BTD = torch.cat([h_BTD, other_BTD, h_BTD - other_BTD, h_BTD * other_BTD], -1)
+        assert_close(found_BTH, esim.comparison(both_BTD) * mask_BT[..., None])
 
 
 def test_the_order_of_the_two_sentences_matters():
