@@ -9,6 +9,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from stelmo.benchmark import FILTERS, zipf_text
 from stelmo.config import CharInput, LstmConfig, ModelConfig
 from stelmo.corpus.windows import Sentences, Streams
 from stelmo.model.bilm import BiLM, Softmax
-from stelmo.ops import losses, trainable
+from stelmo.ops import arithmetic, losses, trainable
 from stelmo.settings import TrainSettings
 from stelmo.train.batches import Batch, Batches, negatives, word_ids
 from stelmo.train.optimizers import Optimizer
@@ -74,16 +75,17 @@ class Run:
         self.bilm.zero_grad(set_to_none=True)
         sampled = negatives(0, self.number, self.sizes.vocabulary, self.sizes.negatives)
         options = {"scale": float(self.sizes.steps), "dropout": 0.1, "seed": (0, self.number)}
-        found = step(
-            self.bilm,
-            self.softmax,
-            batch,
-            self.state,
-            sampled,
-            reference=self.reference,
-            buffers=self.buffers,
-            **options,
-        )
+        with arithmetic.of_torch() if self.reference else nullcontext():
+            found = step(
+                self.bilm,
+                self.softmax,
+                batch,
+                self.state,
+                sampled,
+                reference=self.reference,
+                buffers=self.buffers,
+                **options,
+            )
         self.state = found.state
         if self.reference:
             self.softmax.weight.grad, self.softmax.bias.grad = found.rows.weight_nP, found.rows.bias_n

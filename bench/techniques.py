@@ -20,7 +20,7 @@ from stelmo.embed.model import Model
 from stelmo.engine import packed, planning
 from stelmo.engine.packed import Packed
 from stelmo.model.bilm import State
-from stelmo.ops import reference
+from stelmo.ops import arithmetic, reference
 from stelmo.text import chars
 
 Off = Callable[[Model], AbstractContextManager[object]]
@@ -82,6 +82,7 @@ def both(*patches: AbstractContextManager[object]) -> AbstractContextManager[obj
 
 
 KNOWN: dict[str, Off] = {  # every word known
+    "oneDNN where MKL is slow": lambda model: patch.object(arithmetic, "avoids_mkl", False),
     "large batches (32 rows)": lambda model: patch.object(planning, "by_length", thirty_two_rows),
     "batches by length": lambda model: patch.object(planning, "by_length", in_input_order),
     "a thread for each direction": lambda model: both(

@@ -34,6 +34,19 @@ def _write_nothing(path, draw, size):
         draft.touch()
 
 
+@pytest.fixture(params=["torch", "onednn"])
+def each_arithmetic(request, monkeypatch):
+    """Products and tanh of torch, then those for processors on which torch's are slow, whatever their size."""
+    from stelmo.ops import arithmetic
+
+    if request.param == "onednn" and not torch.backends.mkldnn.is_available():
+        pytest.skip("this torch has no oneDNN")
+    monkeypatch.setattr(arithmetic, "avoids_mkl", request.param == "onednn")
+    for least in ("ROWS", "WORK", "NUMBERS"):
+        monkeypatch.setattr(arithmetic, least, 0)
+    return request.param
+
+
 @pytest.fixture
 def model():
     """A small model with random weights, a vocabulary, a softmax and a warm state; new for every test."""

@@ -19,6 +19,7 @@ import torch
 from stelmo.config import CharInput, LstmConfig, ModelConfig
 from stelmo.embed.model import Model
 from stelmo.model.bilm import BiLM
+from stelmo.ops import arithmetic
 from stelmo.settings import LoadSettings, Precision
 from stelmo.store.saved import SavedModel
 from stelmo.text import chars
@@ -65,6 +66,7 @@ def zipf_text(sentences: int, seed: int = 0, vocabulary: int = 100_000) -> Sente
 
 
 @torch.inference_mode()
+@arithmetic.of_torch()
 def baseline(model: Model, sentences: Sentences) -> None:
     for first in range(0, len(sentences), BASELINE_ROWS):
         batch = [["<S>", *words, "</S>"] for words in sentences[first : first + BASELINE_ROWS]]
@@ -152,7 +154,7 @@ def sgemm_limit(size: str, rows: int = 256, rounds: int = 5) -> float:
     cells, projection, _ = SIZES[size]
     x_nP, matrix_P4H = torch.randn(rows, projection), torch.randn(projection, 4 * cells)
     out = torch.empty(rows, 4 * cells)
-    fastest = min(_seconds(lambda: torch.mm(x_nP, matrix_P4H, out=out)) for _ in range(10 * rounds))
+    fastest = min(_seconds(lambda: arithmetic.write_product(out, x_nP, matrix_P4H)) for _ in range(10 * rounds))
     return 2 * rows * projection * 4 * cells / fastest
 
 

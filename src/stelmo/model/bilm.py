@@ -14,6 +14,7 @@ from torch import Generator, Tensor, nn
 from stelmo.config import EncoderConfig, LstmConfig, ModelConfig, TransformerConfig
 from stelmo.model.context import GatedCnn, Transformer
 from stelmo.model.encoder import encoder_of
+from stelmo.ops import arithmetic
 from stelmo.ops import reference as ops
 from stelmo.ops.runs import Runs
 
@@ -213,4 +214,4 @@ class Softmax(nn.Module):
 
     def forward(self, h_NP: Tensor) -> Tensor:
         """Outputs of the top layer in one direction → log-probabilities of the word each predicts (N, V)."""
-        return torch.log_softmax(h_NP @ self.weight.T + self.bias, -1)
+        return torch.log_softmax(arithmetic.linear(h_NP, self.weight.t(), self.bias), -1)

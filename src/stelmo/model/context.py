@@ -14,6 +14,7 @@ from torch import Generator, Tensor, nn
 
 from stelmo.config import GatedCnnConfig, TransformerConfig, WordConvolution, dilation_of
 from stelmo.model.encoder import Norm
+from stelmo.ops import arithmetic
 from stelmo.ops import runs as run_ops
 from stelmo.ops.runs import Runs
 
@@ -61,7 +62,7 @@ class Linear(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound, generator=generator)
 
     def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.linear(x, self.weight, self.bias)
+        return arithmetic.linear(x, self.weight.t(), self.bias)
 
 
 class TransformerLayer(nn.Module):

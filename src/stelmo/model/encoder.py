@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from stelmo.config import CharInput, CodePointInput, Convolution, WordInput
+from stelmo.ops import arithmetic
 from stelmo.ops import reference as ops
 from stelmo.text import chars
 
@@ -50,7 +51,7 @@ class Highway(nn.Module):
 
     def forward(self, x_NF: Tensor) -> Tensor:
         weights = ops.HighwayWeights(self.carry, self.carry_bias, self.transform, self.transform_bias)
-        return ops.highway(x_NF, weights)
+        return ops.highway(x_NF, weights, arithmetic.linear)
 
 
 class CharEncoder(nn.Module):
@@ -113,7 +114,7 @@ class CharEncoder(nn.Module):
     def _project(self, x_NF: Tensor) -> Tensor:
         if self.projection is None or self.projection_bias is None:
             return x_NF
-        return x_NF @ self.projection + self.projection_bias
+        return arithmetic.linear(x_NF, self.projection, self.projection_bias)
 
 
 class WordEncoder(nn.Module):
@@ -180,7 +181,7 @@ class CodePointEncoder(nn.Module):
             parts.append(nn.functional.embedding(ids_NK[..., 0], self.word_table))
         if self.characters is not None:
             parts.append(self.characters(ids_NK[..., -self.config.max_characters :], char_cnn))
-        return torch.cat(parts, -1) @ self.projection + self.projection_bias
+        return arithmetic.linear(torch.cat(parts, -1), self.projection, self.projection_bias)
 
 
 Encoder = CharEncoder | WordEncoder | CodePointEncoder

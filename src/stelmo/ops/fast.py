@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from stelmo.ops import windows
+from stelmo.ops import arithmetic, windows
 from stelmo.ops.reference import FORGET_BIAS, Clips, LstmWeights
 
 _GATES = [0, 2, 3, 1]  # i, f, o, j out of i, j, f, o
@@ -33,7 +33,7 @@ class Dense(NamedTuple):
     matrix_GKN: Tensor
 
     def add_to(self, out_GnN: Tensor, x_GnK: Tensor) -> None:
-        out_GnN.baddbmm_(x_GnK, self.matrix_GKN)
+        arithmetic.add_products(out_GnN, x_GnK, self.matrix_GKN)
 
     def of(self, directions: slice) -> "Dense":
         return Dense(self.matrix_GKN[directions])
@@ -180,17 +180,16 @@ def _cells(gates_Gn4h: Tensor, c_Gnh: Tensor, m_Gnh: Tensor, limit: float | None
     width = c_Gnh.shape[2]
     gates_Gn4h[..., : 3 * width].sigmoid_()
     i, f, o, j = torch.split(gates_Gn4h, width, 2)
-    c_Gnh.mul_(f).addcmul_(i, j.tanh_())
+    c_Gnh.mul_(f).addcmul_(i, arithmetic.tanh(j, out=j))
     if limit is not None:
         c_Gnh.clamp_(-limit, limit)
-    torch.tanh(c_Gnh, out=m_Gnh)
-    m_Gnh.mul_(o)
+    arithmetic.tanh(c_Gnh, out=m_Gnh).mul_(o)
 
 
 def _projected(m_GnH: Tensor, weights: PackedWeights) -> Tensor:
     if weights.projection_GHP is None:
         return m_GnH
-    h_GnP = torch.bmm(m_GnH, weights.projection_GHP)
+    h_GnP = arithmetic.products(m_GnH, weights.projection_GHP)
     limit = weights.clips.projection
     return h_GnP if limit is None else h_GnP.clamp_(-limit, limit)
 

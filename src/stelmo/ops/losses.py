@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from stelmo.ops import arithmetic
 from stelmo.ops.reference import log_expected_count
 
 TOKENS_TOGETHER = 128
@@ -63,7 +64,7 @@ def sampled_softmax(
     dh_NP, dtarget_N, loss = torch.empty_like(h_NP), torch.empty_like(target_N), target_N.new_zeros(())
     dweight_KP, dbias_K = torch.zeros_like(weight_KP), torch.zeros_like(bias_K)
     for n in _chunks(len(h_NP), TOKENS_TOGETHER):
-        logits_nK = torch.addmm(bias_K, h_NP[n], weight_KP.t())
+        logits_nK = arithmetic.product(h_NP[n], weight_KP.t(), bias_K)
         logits_nK[(hit_N[n] >= 0).nonzero()[:, 0], hit_N[n][hit_N[n] >= 0]] = -math.inf
         top_n = torch.maximum(logits_nK.amax(1), target_N[n])
         exp_nK = logits_nK.sub_(top_n[:, None]).exp_()
@@ -72,8 +73,8 @@ def sampled_softmax(
         loss += (total_n.log() + top_n - target_N[n]).sum()
         # Rows are divided by their totals after the product, where they have P numbers instead of K.
         share_n = weight / total_n
-        torch.mul(exp_nK @ weight_KP, share_n[:, None], out=dh_NP[n])
-        dweight_KP.addmm_(exp_nK.t(), h_NP[n] * share_n[:, None])
+        torch.mul(arithmetic.product(exp_nK, weight_KP), share_n[:, None], out=dh_NP[n])
+        arithmetic.add_product(dweight_KP, exp_nK.t(), h_NP[n] * share_n[:, None])
         dbias_K.addmv_(exp_nK.t(), share_n)
         dtarget_N[n] = target_exp_n * share_n - weight
     dh_NP.addcmul_(dtarget_N[:, None], weight_NP)
@@ -90,12 +91,12 @@ def full_softmax(
     weight, loss = scale / len(h_NP), h_NP.new_zeros(())  # weight of a token
     dh_NP, dweight_VP, dbias_V = torch.empty_like(h_NP), torch.zeros_like(weight_VP), torch.zeros_like(bias_V)
     for n in _chunks(len(h_NP), max(1, _LOGITS_TOGETHER // len(bias_V))):
-        logp_nV = torch.addmm(bias_V, h_NP[n], weight_VP.t()).log_softmax(1)
+        logp_nV = arithmetic.product(h_NP[n], weight_VP.t(), bias_V).log_softmax(1)
         loss -= logp_nV.gather(1, targets_N[n, None]).sum()
         dlogits_nV = logp_nV.exp_().mul_(weight)  # d loss / d logit = softmax(logit), less 1 for the target
         dlogits_nV.scatter_add_(1, targets_N[n, None], dlogits_nV.new_full((len(dlogits_nV), 1), -weight))
-        torch.mm(dlogits_nV, weight_VP, out=dh_NP[n])
-        dweight_VP.addmm_(dlogits_nV.t(), h_NP[n])
+        arithmetic.write_product(dh_NP[n], dlogits_nV, weight_VP)
+        arithmetic.add_product(dweight_VP, dlogits_nV.t(), h_NP[n])
         dbias_V += dlogits_nV.sum(0)
     ids_V = torch.arange(len(bias_V), device=bias_V.device)
     return LossGradient(loss / len(h_NP), dh_NP, (ids_V, dweight_VP, dbias_V))
@@ -108,7 +109,7 @@ def full_losses(h_NP: Tensor, targets_N: Tensor, weight_VP: Tensor, bias_V: Tens
     words = list(zip(torch.split(weight_VP, WORDS_TOGETHER), torch.split(bias_V, WORDS_TOGETHER), strict=True))
     log_sums = []  # ln Σ exp over all words, (n,) each
     for h_nP in torch.split(h_NP, PLACES_TOGETHER):
-        tiles = [torch.addmm(bias_v, h_nP, weight_vP.t()).logsumexp(1) for weight_vP, bias_v in words]
+        tiles = [arithmetic.product(h_nP, weight_vP.t(), bias_v).logsumexp(1) for weight_vP, bias_v in words]
         log_sums.append(torch.stack(tiles).logsumexp(0))
     return torch.sub(torch.cat(log_sums), target_N)
 

@@ -6,12 +6,14 @@ Weights have the layout of the published files: x @ W.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+Linear = Callable[[Tensor, Tensor, Tensor], Tensor]  # x, W, b → x W + b
 
 FORGET_BIAS = 1.0  # added at run time; the stored biases do not include it
 
@@ -49,13 +51,17 @@ def char_cnn(
     return activate(torch.cat(strongest, -1))
 
 
-def highway(x_NF: Tensor, weights: HighwayWeights) -> Tensor:
+def linear(x_NK: Tensor, matrix_KM: Tensor, bias_M: Tensor) -> Tensor:
+    return x_NK @ matrix_KM + bias_M
+
+
+def highway(x_NF: Tensor, weights: HighwayWeights, linear: Linear = linear) -> Tensor:
     """g ⊙ relu(x W_t + b_t) + (1 − g) ⊙ x,  g = σ(x W_c + b_c)
 
     Despite its name, the stored "carry" gate multiplies the *transformed* branch.
     """
-    gate = torch.sigmoid(x_NF @ weights.carry_FF + weights.carry_bias_F)
-    return gate * torch.relu(x_NF @ weights.transform_FF + weights.transform_bias_F) + (1 - gate) * x_NF
+    gate = torch.sigmoid(linear(x_NF, weights.carry_FF, weights.carry_bias_F))
+    return gate * torch.relu(linear(x_NF, weights.transform_FF, weights.transform_bias_F)) + (1 - gate) * x_NF
 
 
 def norm(x: Tensor, gain: Tensor, shift: Tensor, epsilon: float) -> Tensor:

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from stelmo.ops import arithmetic
+
 SHORT = 8  # runs up to this length form one group; in other groups the shortest run is longer than 2/3 of the longest
 
 
@@ -101,4 +103,4 @@ def attention(qkv_N3D: Tensor, runs: Runs, heads: int) -> Tensor:
 def gated_convolution(u_ND: Tensor, runs: Runs, taps_wDO: Tensor, bias_O: Tensor, dilation: int) -> Tensor:
     """z ⊙ σ(gate) of [z ; gate][t] = b + Σ_k u[t − k · dilation] W_k, zeros before the run's first word."""
     columns_NK = torch.cat([runs.earlier(u_ND, tap * dilation) for tap in range(len(taps_wDO))], 1)
-    return F.glu(torch.addmm(bias_O, columns_NK, taps_wDO.flatten(0, 1)), 1)
+    return F.glu(arithmetic.linear(columns_NK, taps_wDO.flatten(0, 1), bias_O), 1)

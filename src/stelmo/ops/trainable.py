@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from stelmo.ops import windows
+from stelmo.ops import arithmetic, windows
 from stelmo.ops.reference import FORGET_BIAS, Clips, LstmWeights
 
 _aten = torch.ops.aten
@@ -88,14 +88,14 @@ class _Lstm(torch.autograd.Function):
         tape = _tape(x_TBD, h_BP, c_BH, buffers)
         bias_4H = bias_4H.clone()
         bias_4H.chunk(4)[2].add_(FORGET_BIAS)
-        torch.addmm(bias_4H, x_TBD.flatten(0, 1), kernel[:inputs], out=tape.gates_TB4H.flatten(0, 1))
+        arithmetic.write_product(tape.gates_TB4H.flatten(0, 1), x_TBD.flatten(0, 1), kernel[:inputs], bias_4H)
         for t in range(len(x_TBD)):
-            tape.gates_TB4H[t].addmm_(tape.h[t], kernel[inputs:])
+            arithmetic.add_product(tape.gates_TB4H[t], tape.h[t], kernel[inputs:])
             _cells(tape, t, clips.cell)
             if projection_HP is None:
                 tape.h[t + 1].copy_(tape.m_TBH[t])
                 continue
-            torch.mm(tape.m_TBH[t], projection_HP, out=tape.h[t + 1])
+            arithmetic.write_product(tape.h[t + 1], tape.m_TBH[t], projection_HP)
             if clips.projection is not None:
                 tape.h[t + 1].clamp_(-clips.projection, clips.projection)
         ctx.save_for_backward(x_TBD, kernel, projection_HP, *tape)
@@ -123,15 +123,16 @@ class _Lstm(torch.autograd.Function):
         for t in reversed(range(len(x_TBD))):
             backward.step(t, dh_TBP[t])
             if t:
-                dh_TBP[t - 1].addmm_(tape.gates_TB4H[t], state_4HP)
+                arithmetic.add_product(dh_TBP[t - 1], tape.gates_TB4H[t], state_4HP)
         # Each weight's gradient is one large product over all steps.
         gates_N4H = tape.gates_TB4H.flatten(0, 1)
         read_ND = torch.cat([x_TBD, tape.h[:-1]], 2).flatten(0, 1)
         dprojection_HP = None
         if projection_HP is not None:
-            dprojection_HP = tape.m_TBH.flatten(0, 1).t() @ dh_TBP.flatten(0, 1)
-        dx_TBD = (gates_N4H @ kernel[:inputs].t()).view_as(x_TBD)
-        return dx_TBD, read_ND.t() @ gates_N4H, gates_N4H.sum(0), dprojection_HP, *[None] * 5
+            dprojection_HP = arithmetic.product(tape.m_TBH.flatten(0, 1).t(), dh_TBP.flatten(0, 1))
+        dx_TBD = arithmetic.product(gates_N4H, kernel[:inputs].t()).view_as(x_TBD)
+        dkernel = arithmetic.product(read_ND.t(), gates_N4H)
+        return dx_TBD, dkernel, gates_N4H.sum(0), dprojection_HP, *[None] * 5
 
 
 _lstm: Callable[..., tuple[Tensor, Tensor, Tensor]] = _Lstm.apply
@@ -141,12 +142,12 @@ def _cells(tape: _Tape, t: int, limit: float | None) -> None:
     """c = clip(σ(f) ⊙ c + σ(i) ⊙ tanh(j)),  m = σ(o) ⊙ tanh(c)"""
     i, j, f, o = tape.gates_TB4H[t].chunk(4, 1)
     i.sigmoid_()
-    j.tanh_()
+    arithmetic.tanh(j, out=j)
     tape.gates_TB4H[t, :, 2 * i.shape[1] :].sigmoid_()  # f and o
     c_BH = torch.mul(f, tape.c[t], out=tape.c[t + 1]).addcmul_(i, j)
     if limit is not None:
         c_BH.clamp_(-limit, limit)
-    torch.mul(o, torch.tanh(c_BH, out=tape.tanh_TBH[t]), out=tape.m_TBH[t])
+    torch.mul(o, arithmetic.tanh(c_BH, out=tape.tanh_TBH[t]), out=tape.m_TBH[t])
 
 
 class _Backward:
@@ -168,7 +169,7 @@ class _Backward:
             dm_BH.copy_(dh_BP)
         else:
             _stop(dh_BP, tape.h[t + 1], self._clips.projection)
-            torch.mm(dh_BP, self._projection_HP.t(), out=dm_BH)
+            arithmetic.write_product(dm_BH, dh_BP, self._projection_HP.t())
         i, j, f, o = tape.gates_TB4H[t].chunk(4, 1)
         torch.mul(dm_BH, tape.tanh_TBH[t], out=a_BH)
         dm_BH.mul_(o)

@@ -9,6 +9,8 @@ from stelmo.ops import fast, reference
 from stelmo.ops.reference import Clips, LstmWeights
 from stelmo.text import chars
 
+pytestmark = pytest.mark.usefixtures("each_arithmetic")
+
 LENGTHS = [7, 5, 5, 2, 1]
 CLIPS = {"biting": Clips(0.3, 0.2), "usual": Clips(3.0, 3.0), "off": Clips(None, None), "cell": Clips(0.3, None)}
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 2e-5}

@@ -7,6 +7,8 @@ import torch
 
 from stelmo.ops import losses, reference
 
+pytestmark = pytest.mark.usefixtures("each_arithmetic")
+
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}
 TOKENS, WORDS, WIDTH, TRIES = 300, 40, 6, 25
 NEGATIVES = torch.tensor([0, 3, 17, 2, 39, 11, 5, 8])

@@ -7,6 +7,8 @@ from stelmo.ops import reference, trainable
 from stelmo.ops.reference import Clips, LstmWeights
 from stelmo.text import chars
 
+pytestmark = pytest.mark.usefixtures("each_arithmetic")
+
 CLIPS = {"biting": Clips(0.3, 0.2), "usual": Clips(3.0, 3.0), "off": Clips(None, None), "cell": Clips(0.3, None)}
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}
 STEPS, ROWS = 6, 5
