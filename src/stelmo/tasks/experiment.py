@@ -46,7 +46,7 @@ RESULT, RESULTS = "result.json", "results.json"
 MAY_DIFFER = frozenset({"data", "train.score_tokens", "train.precision"})
 LIMITS = frozenset({"train.steps", "train.epochs"})  # may be raised, unless the learning rate depends on them
 # Settings that earlier versions did not have, with the values they worked with.
-DEFAULTS_OF_OLD_RUNS = {"elmo.gamma": 1.0, "train.decay": "none"}
+DEFAULTS_OF_OLD_RUNS = {"elmo.gamma": 1.0, "train.decay": "none", "train.bilm_lr_factor": 1.0}
 COUNTS = "counts.npz"  # split → what each example counts towards the headline score, (N, K)
 
 
@@ -227,6 +227,8 @@ def run_seed(config: TaskConfig, materials: Materials, seed: int, folder: Path, 
 def _free(config: TaskConfig) -> frozenset[str]:
     """The settings that may differ, and those that have no effect in this run."""
     free = MAY_DIFFER | LIMITS if config.train.decay == "none" else MAY_DIFFER
+    if not config.elmo.finetune:
+        free |= {"train.bilm_lr_factor"}
     if config.elmo.placement == "none":
         return free | {f"elmo.{name}" for name in ElmoSettings.model_fields if name != "placement"}
     return free if config.elmo.layer_norm else free | {"elmo.layer_norm_over"}

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -41,15 +41,14 @@ class Training(Generic[E, P]):
     def __init__(self, net: TaskNetwork[E, P], settings: TaskSettings, seed: int) -> None:
         self.net, self.settings, self.seed = net, settings, seed
         self.parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
+        groups = _groups(net, settings.bilm_lr_factor)
         self.optimizer: torch.optim.Optimizer
         if settings.optimizer == "adadelta":
             self.optimizer = torch.optim.Adadelta(
-                self.parameters, settings.lr, rho=0.95, eps=1e-6, weight_decay=settings.weight_decay
+                groups, settings.lr, rho=0.95, eps=1e-6, weight_decay=settings.weight_decay
             )
         else:
-            self.optimizer = torch.optim.Adam(
-                self.parameters, settings.lr, weight_decay=settings.weight_decay, fused=True
-            )
+            self.optimizer = torch.optim.Adam(groups, settings.lr, weight_decay=settings.weight_decay, fused=True)
         averaged = self.parameters if settings.average is not None else []
         self.average = [parameter.detach().clone() for parameter in averaged]
         self.precision = chosen_precision(settings.precision, self.parameters[0].device.type)
@@ -59,7 +58,7 @@ class Training(Generic[E, P]):
     def step(self, examples: Sequence[E], decay: float = 1.0) -> float:
         """The loss before the step, which is made with the learning rate times `decay`."""
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate * decay
+            group["lr"] = self.rate * decay * group["factor"]
         self.optimizer.zero_grad(set_to_none=True)
         half = self.precision == "bfloat16"
         with torch.autocast(self.parameters[0].device.type, torch.bfloat16, enabled=half):
@@ -113,6 +112,21 @@ class Training(Generic[E, P]):
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": states, "param_groups": groups})
         self.rate, self.steps = checkpoint.about["lr"], checkpoint.about["step"]
+
+
+def _groups(net: nn.Module, bilm_factor: float) -> list[dict[str, Any]]:
+    """The parameters by the factor of their learning rate; those of a biLM that is trained have their own."""
+    tuned = {
+        parameter
+        for module in net.modules()
+        if isinstance(module, Elmo) and module.trainable
+        for parameter in module.bilm.parameters()
+    }
+    factors = {parameter: bilm_factor if parameter in tuned else 1.0 for parameter in net.parameters()}
+    return [
+        {"params": [p for p, own in factors.items() if own == factor and p.requires_grad], "factor": factor}
+        for factor in sorted(set(factors.values()), reverse=True)
+    ]
 
 
 def chosen_precision(setting: str, device: str) -> str:

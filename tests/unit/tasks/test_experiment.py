@@ -474,6 +474,37 @@ def test_a_tuned_bilm_is_trained_along_and_kept(tmp_path):
     assert not (tmp_path / "run" / "layers").exists()
 
 
+@pytest.mark.parametrize("factor", [1.0, 0.01])
+def test_a_tuned_bilm_has_a_learning_rate_of_its_own(factor, tmp_path):
+    chosen = small("sst5", "lr=0.01", f"bilm_lr_factor={factor}", placement="input", finetune=True)
+    path = folder("sst5", tmp_path / "data")
+    materials = experiment.prepare(chosen, path, tiny.model(), None, tmp_path / "layers", None, NoProgress())
+    net = experiment.new_network(chosen, materials, 0).net
+    before = {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
+    loop.Training(net, chosen.train, 0).step(materials.data.train, decay=0.5)
+    largest = {True: 0.0, False: 0.0}  # Adam's first step changes no weight by more than the learning rate
+    for name, parameter in net.named_parameters():
+        change = float((parameter.detach() - before[name]).abs().max())
+        largest["bilm" in name] = max(largest["bilm" in name], change)
+    assert largest[False] == pytest.approx(0.005, rel=0.01)
+    assert largest[True] == pytest.approx(0.005 * factor, rel=0.01)
+
+
+def test_the_rate_of_the_bilm_is_a_setting_of_runs_that_train_it(tmp_path):
+    path = folder("sst5", tmp_path / "data")
+    for name, elmo, model in (("frozen", {}, None), ("tuned", {"placement": "input", "finetune": True}, tiny.model())):
+        chosen = small("sst5", "epochs=1", "bilm_lr_factor=1", **elmo)
+        trained(chosen, path, tmp_path / name, model=model)
+        note = tmp_path / name / "seed-0" / "task.json"  # as an earlier version wrote it
+        settings = json.loads(note.read_text())
+        del settings["train"]["bilm_lr_factor"]
+        note.write_text(json.dumps(settings))
+        trained(chosen, path, tmp_path / name, model=model)
+    trained(small("sst5", "epochs=1"), path, tmp_path / "frozen")
+    with pytest.raises(OutputError, match=r"train.bilm_lr_factor is 1.0 there, 0.1 here"):
+        trained(small("sst5", "epochs=1", placement="input", finetune=True), path, tmp_path / "tuned", model=model)
+
+
 def test_a_frozen_bilm_is_not_copied_into_the_task(tmp_path):
     chosen = small("sst5", "epochs=1", placement="input")
     trained(chosen, folder("sst5", tmp_path / "data"), tmp_path / "run", model=tiny.model())
@@ -579,15 +610,18 @@ def test_without_settings_an_epoch_is_a_pass_and_ends_with_an_evaluation(tmp_pat
     assert [entry["epoch"] for entry in log_of(tmp_path / "run")] == [1.0, 2.0]
 
 
+@pytest.mark.parametrize(
+    ("decay", "elmo"), [("none", {}), ("linear", {}), ("none", {"placement": "input", "finetune": True})]
+)
 @pytest.mark.parametrize("step", [2, 5, 9])
-@pytest.mark.parametrize("decay", ["none", "linear"])
-def test_a_run_stopped_between_evaluations_ends_in_the_same_bits(decay, step, tmp_path):
-    chosen = small("sst5", "batch=1", "steps=11", "evaluate_every=4", "lr=0.01", f"decay={decay}", "plateau=1")
+def test_a_run_stopped_between_evaluations_ends_in_the_same_bits(decay, elmo, step, tmp_path):
+    words = "batch=1", "steps=11", "evaluate_every=4", "lr=0.01", f"decay={decay}", "plateau=1"
+    chosen, make = small("sst5", *words, **elmo), tiny.model if elmo else lambda: None
     path = folder("sst5", tmp_path / "data")
-    whole = trained(chosen, path, tmp_path / "whole")
+    whole = trained(chosen, path, tmp_path / "whole", model=make())
     with pytest.raises(PowerCutError):
-        trained(chosen, path, tmp_path / "torn", StopsAfter(step))
-    assert trained(chosen, path, tmp_path / "torn") == whole
+        trained(chosen, path, tmp_path / "torn", StopsAfter(step), model=make())
+    assert trained(chosen, path, tmp_path / "torn", model=make()) == whole
     first, second = (weights_of(tmp_path / run / "seed-0") for run in ("whole", "torn"))
     assert all(torch.equal(first[key], second[key]) for key in first)
     assert log_of(tmp_path / "whole") == log_of(tmp_path / "torn")

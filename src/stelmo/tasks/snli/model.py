@@ -109,11 +109,7 @@ class Esim(TaskNetwork[Example, Prediction]):
         a_BTD, b_BSD = (append_elmo(h_BTD, one) for h_BTD, one in zip(encoded, inputs, strict=True))
         compared = self._compared([a_BTD, b_BSD], aligned(a_BTD, masks[0], b_BSD, masks[1]), masks)
         composed = self.composition.several([self.dropout(x_BTH) for x_BTH in compared], masks)
-        pooled = [
-            pool(h_BTH, mask_BT)
-            for h_BTH, mask_BT in zip(composed, masks, strict=True)
-            for pool in (masked_mean, masked_max)
-        ]
+        pooled = [pooled_by_mean_and_max(h_BTH, mask_BT) for h_BTH, mask_BT in zip(composed, masks, strict=True)]
         return float32_at_least(self.classifier(torch.cat(pooled, -1)))
 
     def _compared(self, texts: Sequence[Tensor], others: Sequence[Tensor], masks: Sequence[Tensor]) -> list[Tensor]:
