@@ -230,7 +230,7 @@ class TaskSettings(Settings):
     optimizer: Literal["adam", "adadelta"] = Field("adam", description="adam, or adadelta (ρ 0.95)")
     lr: float = Field(0.001, gt=0, allow_inf_nan=False, description="learning rate")
     bilm_lr_factor: float = Field(
-        0.1, gt=0, allow_inf_nan=False, description="with --finetune, the biLM's learning rate as a multiple of lr"
+        0.02, gt=0, allow_inf_nan=False, description="with --finetune, the biLM's learning rate as a multiple of lr"
     )
     batch: Positive = Field(32, description="examples per step")
     epochs: Positive = Field(

@@ -501,7 +501,7 @@ def test_the_rate_of_the_bilm_is_a_setting_of_runs_that_train_it(tmp_path):
         note.write_text(json.dumps(settings))
         trained(chosen, path, tmp_path / name, model=model)
     trained(small("sst5", "epochs=1"), path, tmp_path / "frozen")
-    with pytest.raises(OutputError, match=r"train.bilm_lr_factor is 1.0 there, 0.1 here"):
+    with pytest.raises(OutputError, match=r"train.bilm_lr_factor is 1.0 there, 0.02 here"):
         trained(small("sst5", "epochs=1", placement="input", finetune=True), path, tmp_path / "tuned", model=model)
 
 
