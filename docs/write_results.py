@@ -32,21 +32,24 @@ OF_SEED = ("result.json", "task.json", "mixes.json", "counts.npz", "log.jsonl")
 TRANSFORMER = "minilm/all-MiniLM-L6-v2"
 
 
-def copy_records(source: Path) -> None:
-    """The results and times of finished cells and seeds. Paths become relative to the report's parent."""
+def copy_records(source: Path, to: Path = RECORDS) -> None:
+    """The results and times of finished cells and seeds. Paths become relative to the report's parent, where `data`
+    may be a link."""
     runs = source / "runs"
     found = [path for path in runs.iterdir() if path.is_file()]
     found += [path for run in runs.iterdir() for path in map(run.joinpath, OF_RUN) if path.is_file()]
     for seed in (path.parent for path in runs.glob("*/seed-*/result.json")):
         found += [path for path in map(seed.joinpath, OF_SEED) if path.is_file()]
-    names = {path.relative_to(runs).parts[0].partition(".")[0] for path in found}
+    names = {path.stem if path.parent == runs else path.relative_to(runs).parts[0] for path in found}
     found += [path for path in (source / "logs").glob("*.time.json") if path.name.removesuffix(".time.json") in names]
     for path in found:
-        target = RECORDS / path.relative_to(source)
+        target = to / path.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
         if path.suffix in (".json", ".txt"):
-            target.write_text(target.read_text(encoding="utf-8").replace(f"{source.resolve().parent}/", ""))
+            parent, text = source.resolve().parent, target.read_text(encoding="utf-8")
+            text = text.replace(f"{(parent / 'data').resolve()}/", "data/").replace(f"{parent}/", "")
+            target.write_text(text, encoding="utf-8")
 
 
 @contextmanager
