@@ -54,7 +54,10 @@ def copy_records(source: Path, to: Path = RECORDS) -> None:
 
 @contextmanager
 def as_report() -> Iterator[Setup]:
-    """The records as the folder `report` beside a folder `data`, whose files are empty: only their names are needed."""
+    """The records as the folder `report` beside a folder `data`, whose files are empty: only their names are needed.
+
+    A record with another folder of data is refused, so that no empty files are made there.
+    """
     back = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(RECORDS, Path(folder, "report"))
@@ -62,6 +65,8 @@ def as_report() -> Iterator[Setup]:
         try:
             for path in Path("report", "runs").glob("*/seed-0/task.json"):
                 noted = json.loads(path.read_text())
+                if Path(noted["data"]).is_absolute():  # its files would be taken for real ones
+                    sys.exit(f"{path}: the data is {noted['data']}; expected a folder or link `data` beside the report")
                 for pattern in (patterns[0] for patterns in named(noted["task"]).data.FILES.values()):
                     _touch(Path(noted["data"], pattern.replace("*", "")))
             _touch(Path("data", "pos", "ud_ewt", "train"))
@@ -83,7 +88,7 @@ def page(setup: Setup, before: str) -> str:
     for block in report.report(setup):
         if isinstance(block, Commands):
             done = (command for command in block.commands if command.about != NOT_RUN)
-            block = Commands(tuple(Command(name, about, _short(line)) for name, about, line in done))
+            block = Commands(tuple(command._replace(line=_as_run(command)) for command in done))
         blocks.append(block)
     written = re.sub(r"\]\((\w[\w-]*\.svg)\)", r"](results-\1)", markdown(blocks))
     first, *sections = re.split(r"(?m)^(?=## )", before)
@@ -106,8 +111,11 @@ def _notes(section: str) -> str:
     return f"{BEGIN}{rest.partition(END)[0]}{END}\n" if mark else ""
 
 
-def _short(line: str) -> str:
-    return line.replace(str(ENGLISH), "src/stelmo/bundled/english")
+def _as_run(command: Command) -> str:
+    """The line with a short path of the bundled model, and with the number of seeds that the cell has."""
+    line = command.line.replace(str(ENGLISH), "src/stelmo/bundled/english")
+    seeds = re.match(r"seeds? ([\d, ]+);", command.about)
+    return line if seeds is None else re.sub(r"--seeds \d+", f"--seeds {len(seeds[1].split(','))}", line)
 
 
 def learned(setup: Setup) -> str:
