@@ -120,11 +120,8 @@ def read_data(config: TaskConfig, folder: Path, skipped: Skipped | None) -> tupl
     else:
         chosen = {id(example) for example in dev}
         test = [example for example in every_dev if id(example) not in chosen]
-    data = Splits(
-        share(sample(learn, settings.train_examples), config.fraction, task.unit),
-        dev,
-        sample(test, settings.test_examples),
-    )
+    learned = share(sample(learn, settings.train_examples), config.fraction, task.unit)
+    data = Splits(learned, dev, sample(test, settings.test_examples))
     return data, min(len(learn), settings.train_examples or len(learn))
 
 
